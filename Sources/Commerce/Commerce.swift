@@ -1,0 +1,1 @@
+// Commerce: pure values: ids, products, catalogue, grants, ledger entries.

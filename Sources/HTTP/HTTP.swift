@@ -1,0 +1,1 @@
+// HTTP: one vocabulary; curl client; microhttpd server; router; problem+json.

@@ -1,0 +1,1 @@
+// Jobs: the durable queue.

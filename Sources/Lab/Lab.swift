@@ -1,0 +1,1 @@
+// Lab: load generator and fault harness.

@@ -1,0 +1,1 @@
+// Ledger: all money state.

@@ -1,0 +1,1 @@
+// Operations: inspect and repair.

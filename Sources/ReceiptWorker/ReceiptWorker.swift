@@ -1,0 +1,1 @@
+// ReceiptWorker: the pipeline of one receipt.

@@ -1,0 +1,1 @@
+// Redis: values, connection, scripts, blocking pop, publish/subscribe, reconnect.

@@ -1,0 +1,1 @@
+// ShopAPI: the routes.

@@ -1,0 +1,1 @@
+// Signing: JWS, certificate chain policy, JWT minting, digests.

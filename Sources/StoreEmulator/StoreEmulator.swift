@@ -1,0 +1,1 @@
+// StoreEmulator: both stores over HTTP.

@@ -1,0 +1,1 @@
+// Verification: Apple and Google: wire types, API clients, verdicts.
