@@ -16,7 +16,8 @@ func library(_ name: String, debian package: String) -> Target {
 
 /// A Swift module; `knows` lists every module it may import (checked by `scripts/check-layering`).
 func module(_ name: String, knows: [String], resources: [Resource] = []) -> Target {
-    .target(name: name, dependencies: knows.map { .init(stringLiteral: $0) }, resources: resources, swiftSettings: strict)
+    .target(
+        name: name, dependencies: knows.map { .init(stringLiteral: $0) }, resources: resources, swiftSettings: strict)
 }
 
 func tests(_ name: String, of knows: [String]) -> Target {
@@ -78,9 +79,11 @@ let package = Package(
         tests("SigningTests", of: ["Signing"]),
         tests("CommerceTests", of: ["Commerce"]),
         tests("JobsTests", of: ["Jobs", "Redis", "ServiceRuntime"]),
-        tests("VerificationTests", of: ["Verification", "Commerce", "HTTP", "Signing", "StoreEmulator", "ServiceRuntime"]),
+        tests(
+            "VerificationTests", of: ["Verification", "Commerce", "HTTP", "Signing", "StoreEmulator", "ServiceRuntime"]),
         tests("LedgerTests", of: ["Ledger", "Commerce", "Redis", "ServiceRuntime"]),
-        tests("ShopAPITests", of: ["ShopAPI", "Commerce", "HTTP", "Signing", "Jobs", "Ledger", "Redis", "ServiceRuntime"]),
+        tests(
+            "ShopAPITests", of: ["ShopAPI", "Commerce", "HTTP", "Signing", "Jobs", "Ledger", "Redis", "ServiceRuntime"]),
         tests(
             "OperationsTests",
             of: ["Operations", "Commerce", "Jobs", "Ledger", "Verification", "Signing", "Redis", "ServiceRuntime"]),
