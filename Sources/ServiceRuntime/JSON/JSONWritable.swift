@@ -1,0 +1,87 @@
+/// A value that can be written as one JSON value.
+///
+/// Identifier types conform by writing their text, so that call sites need not unwrap them.
+public protocol JSONWritable {
+    /// Writes exactly one JSON value.
+    func write(to writer: inout JSONWriter)
+}
+
+extension String: JSONWritable {
+    /// Writes a string; only `"`, `\` and control characters are escaped.
+    public func write(to writer: inout JSONWriter) { writer.string(self) }
+}
+
+extension Substring: JSONWritable {
+    /// Writes a string; only `"`, `\` and control characters are escaped.
+    public func write(to writer: inout JSONWriter) { writer.string(String(self)) }
+}
+
+extension Int: JSONWritable {
+    /// Writes a decimal integer.
+    public func write(to writer: inout JSONWriter) { writer.integer(Int64(self)) }
+}
+
+extension Int64: JSONWritable {
+    /// Writes a decimal integer.
+    public func write(to writer: inout JSONWriter) { writer.integer(self) }
+}
+
+extension Bool: JSONWritable {
+    /// Writes `true` or `false`.
+    public func write(to writer: inout JSONWriter) { writer.raw((self ? "true" : "false").utf8) }
+}
+
+extension Double: JSONWritable {
+    /// Writes the shortest text that reads back as the same number; JSON has no NaN or infinity, these become `null`.
+    public func write(to writer: inout JSONWriter) {
+        if isFinite { writer.raw(description.utf8) } else { writer.null() }
+    }
+}
+
+/// The escapes of RFC 8259 section 7.
+enum JSONEscape {
+    private static let hexDigits = Array("0123456789abcdef".utf8)
+
+    /// Whether any byte must be escaped: no early exit, so that the loop vectorises.
+    static func isNeeded(in utf8: UnsafeBufferPointer<UInt8>) -> Bool {
+        var found: UInt8 = 0
+        for byte in utf8 {
+            found |= byte < 0x20 ? 1 : 0
+            found |= byte == 0x22 ? 1 : 0
+            found |= byte == 0x5c ? 1 : 0
+        }
+        return found != 0
+    }
+
+    static func append(_ utf8: UnsafeBufferPointer<UInt8>, to bytes: inout [UInt8]) {
+        guard isNeeded(in: utf8) else {
+            bytes.append(contentsOf: utf8)
+            return
+        }
+        for byte in utf8 {
+            switch byte {
+            case 0x22, 0x5c: bytes.append(contentsOf: [0x5c, byte])
+            case 0x0a: bytes.append(contentsOf: [0x5c, UInt8(ascii: "n")])
+            case 0x0d: bytes.append(contentsOf: [0x5c, UInt8(ascii: "r")])
+            case 0x09: bytes.append(contentsOf: [0x5c, UInt8(ascii: "t")])
+            case 0..<0x20:
+                bytes.append(contentsOf: "\\u00".utf8)
+                bytes.append(hexDigits[Int(byte >> 4)])
+                bytes.append(hexDigits[Int(byte & 0xf)])
+            default: bytes.append(byte)
+            }
+        }
+    }
+
+    /// Appends the decimal digits of `value`; `String(value)` allocates from 16 digits on, and our times have 13.
+    static func append(_ value: Int64, to bytes: inout [UInt8]) {
+        if value < 0 { bytes.append(UInt8(ascii: "-")) }
+        var rest = value.magnitude
+        let start = bytes.count
+        repeat {
+            bytes.append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
+            rest /= 10
+        } while rest != 0
+        bytes[start...].reverse()
+    }
+}
