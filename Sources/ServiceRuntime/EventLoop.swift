@@ -9,7 +9,9 @@ import Synchronization
 /// that could see half a change. Code is bound to the loop by ``LoopActor`` (checked by the compiler) and tasks by
 /// `Task(executorPreference:)`, so that nothing leaks to Swift's global pool.
 ///
-/// (`Task.yield()` is the exception: the standard library bounces it off the global pool, so product code does not use it.)
+/// Two things of the standard library still go through the global pool: `Task.yield()` always, and its other
+/// non-isolated `async` functions (`Task.value`, `TaskGroup.next()`) in a task *without* that executor preference.
+/// Product code never uses the first, and starts every unstructured task with the preference (child tasks inherit it).
 ///
 /// One turn of the loop is: wait for I/O → callbacks → ready jobs → ``atTurnEnd(_:)`` closures → wait. Everything that
 /// became ready in one turn has run before the closures do, which is why batches and output buffers are flushed there.

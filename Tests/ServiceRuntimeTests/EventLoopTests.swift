@@ -27,16 +27,19 @@ import Testing
         #expect(onLoop)
     }
 
-    @Test @LoopActor func turnEndRunsOnceAfterAllReadyJobs() async {
-        var order: [String] = []
-        let done = Completion<Void>()
-        EventLoop.shared.atTurnEnd {
-            order.append("end of turn")
-            done.complete(())
-        }
-        await Task { @LoopActor @Sendable in }.value
-        order.append("job")
-        await done.wait()
+    @Test func turnEndRunsOnceAfterAllReadyJobs() async {
+        let order = await Task(executorPreference: EventLoop.shared) { @LoopActor @Sendable in
+            var order: [String] = []
+            let done = Completion<Void>()
+            EventLoop.shared.atTurnEnd {
+                order.append("end of turn")
+                done.complete(())
+            }
+            await Task(executorPreference: EventLoop.shared) { @LoopActor @Sendable in }.value
+            order.append("job")
+            await done.wait()
+            return order
+        }.value
         #expect(order == ["job", "end of turn"])
     }
 
