@@ -82,15 +82,18 @@ import Testing
         #expect(throws: LoopError.self) { try EventLoop.shared.watch(fd: -1, .readable) { _ in } }
     }
 
-    @Test @LoopActor func repeatingTimerFiresUntilCancelled() async {
+    @Test @LoopActor func repeatingTimerFiresUntilCancelled() async throws {
         let third = Completion<Void>()
         var count = 0
-        let timer = EventLoop.shared.timer(after: .zero, repeating: .milliseconds(1)) {
+        var timer: LoopTimer?
+        timer = EventLoop.shared.timer(after: .zero, repeating: .milliseconds(1)) {
             count += 1
-            if count == 3 { third.complete(()) }
+            guard count == 3 else { return }
+            timer?.cancel()
+            third.complete(())
         }
         await third.wait()
-        timer.cancel()
+        try await pause(for: .milliseconds(5))
         #expect(count == 3)
     }
 
