@@ -30,12 +30,12 @@ public struct UnixMilliseconds: Hashable, Comparable, Sendable {
 
     /// The time `duration` later; fractions of a millisecond are dropped.
     public static func + (time: UnixMilliseconds, duration: Duration) -> UnixMilliseconds {
-        UnixMilliseconds(time.value + duration.wholeMilliseconds)
+        UnixMilliseconds(time.value + duration.inMilliseconds)
     }
 
     /// The time `duration` earlier; fractions of a millisecond are dropped.
     public static func - (time: UnixMilliseconds, duration: Duration) -> UnixMilliseconds {
-        UnixMilliseconds(time.value - duration.wholeMilliseconds)
+        UnixMilliseconds(time.value - duration.inMilliseconds)
     }
 
     /// The time from `right` to `left`, negative when `left` is earlier.
@@ -46,7 +46,7 @@ public struct UnixMilliseconds: Hashable, Comparable, Sendable {
 
 extension Duration {
     /// The duration in whole milliseconds, rounded towards zero.
-    public var wholeMilliseconds: Int64 {
+    public var inMilliseconds: Int64 {
         components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000
     }
 
