@@ -31,7 +31,9 @@ public actor RedisServer {
         public let description: String
     }
 
-    /// Starts a server and returns when it answers. `extraLines` are appended to its configuration, so they override the
+    /// Starts a server and returns when it answers.
+    ///
+    /// `extraLines` are appended to its configuration, so they override the
     /// defaults: `appendonly yes`, `appendfsync always`, `maxmemory-policy noeviction`.
     public init(_ extraLines: [String] = []) async throws {
         var template = Array("/tmp/teller-test-redis-XXXXXX".utf8CString)
@@ -213,7 +215,9 @@ public actor RedisServer {
         }
     }
 
-    /// Two connected file descriptors. CLOEXEC from birth (a plain pipe is not): another test's child started at the same
+    /// Two connected file descriptors.
+    ///
+    /// CLOEXEC from birth (a plain pipe is not): another test's child started at the same
     /// moment must not hold our lifeline open.
     private static func channel() throws -> (one: Int32, other: Int32) {
         var ends: [Int32] = [0, 0]
