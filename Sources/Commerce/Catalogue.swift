@@ -1,0 +1,77 @@
+import ServiceRuntime
+
+/// The set of products on sale, read from one JSON file.
+///
+/// The file is an array of products, or an object with a member `products` that is one. Fields that this version does
+/// not know are kept. A file with any mistake is refused as a whole, so a half-read catalogue never grants anything.
+public struct Catalogue: Sendable {
+    /// All products, ordered by position, then as in the file.
+    public let products: [Product]
+    /// A text that changes with the content, such as a digest; supplied by whoever read the file.
+    public let version: String
+    private let byID: [ProductID: Product]
+    private let byStore: [Store: [StoreProductID: Product]]
+
+    /// Reads a catalogue.
+    ///
+    /// - Parameters:
+    ///   - json: the content of the file, UTF-8.
+    ///   - version: a text that changes with the content.
+    /// - Throws: `CatalogueError` with every mistake found: line and column when it is not JSON, the field's path and
+    ///   the reason when the shape is wrong.
+    public init(json: [UInt8], version: String = "") throws(CatalogueError) {
+        guard json.count <= Limits.catalogueBytesMax else {
+            throw CatalogueError([JSONError(reason: "is larger than \(Limits.catalogueBytesMax) bytes")])
+        }
+        let elements: [JSONView]
+        do throws(JSONError) {
+            let document = try JSONView.parse(json)
+            elements = document.kind == .object ? try document.elements("products") : try document.elements()
+            guard elements.count <= Limits.catalogueProductsMax else {
+                throw document.error("has more than \(Limits.catalogueProductsMax) products")
+            }
+        } catch {
+            throw CatalogueError([error])
+        }
+        var mistakes: [JSONError] = []
+        var index = CatalogueIndex()
+        for element in elements {
+            guard let product = Product.parse(element, mistakes: &mistakes) else { continue }
+            index.add(product, from: element, mistakes: &mistakes)
+        }
+        guard mistakes.isEmpty else { throw CatalogueError(mistakes) }
+        products = index.products.enumerated().sorted { left, right in
+            (left.element.position, left.offset) < (right.element.position, right.offset)
+        }.map(\.element)
+        byID = index.byID
+        byStore = index.byStore
+        self.version = version
+    }
+
+    /// The product with this id.
+    public func product(_ id: ProductID) -> Product? { byID[id] }
+
+    /// The product that a store knows by this name; decides what a verified purchase grants.
+    public func product(store: Store, storeProductID: StoreProductID) -> Product? { byStore[store]?[storeProductID] }
+}
+
+/// Products by their names while a catalogue is read; refuses a name that is taken.
+struct CatalogueIndex {
+    private(set) var products: [Product] = []
+    private(set) var byID: [ProductID: Product] = [:]
+    private(set) var byStore: [Store: [StoreProductID: Product]] = [:]
+
+    mutating func add(_ product: Product, from view: JSONView, mistakes: inout [JSONError]) {
+        if byID.updateValue(product, forKey: product.id) != nil, let field = view["productId"] {
+            mistakes.append(field.error("is also the productId of an earlier product"))
+        }
+        for store in Store.allCases {
+            guard let storeID = product.storeProductIDs[store] else { continue }
+            let earlier = byStore[store, default: [:]].updateValue(product, forKey: storeID)
+            if earlier != nil, let field = view["storeProductId"]?[store.platform] {
+                mistakes.append(field.error("is also the \(store.platform) product of an earlier product"))
+            }
+        }
+        products.append(product)
+    }
+}

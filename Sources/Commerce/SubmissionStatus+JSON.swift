@@ -1,0 +1,49 @@
+public import ServiceRuntime
+
+extension SubmissionStatus {
+    /// The status as compact JSON.
+    public var json: [UInt8] {
+        var writer = JSONWriter(capacity: 256)
+        writer.object { writer in
+            writer.member("state", state.rawValue)
+            writer.member("userId", player.rawValue)
+            writer.member("reason", reason?.rawValue)
+            writer.member("retryAfterMs", retryAfterMilliseconds)
+            guard !credits.isEmpty else { return }
+            writer.member(
+                "credits",
+                array: { writer in
+                    for credit in credits { writer.object { credit.write(to: &$0) } }
+                })
+        }
+        return writer.bytes
+    }
+
+    /// Reads what `json` wrote.
+    public init(json view: JSONView) throws(JSONError) {
+        var reason: RejectionReason?
+        if try view.optional("reason") != nil { reason = try view.choice("reason", RejectionReason.self) }
+        var credits: [Credit] = []
+        for element in try view.optionalElements("credits") ?? [] { credits.append(try Credit(json: element)) }
+        self.init(
+            try view.choice("state", State.self), player: try view.identifier("userId", PlayerID.self), reason: reason,
+            retryAfterMilliseconds: try view.optionalInt64("retryAfterMs"), credits: credits)
+    }
+}
+
+extension SubmissionStatus.Credit {
+    func write(to writer: inout JSONWriter) {
+        writer.member("transactionId", transactionID)
+        writer.member("productId", product.rawValue)
+        grants.write(to: &writer)
+        writer.member("position", position)
+        if wasAlreadyCredited { writer.member("already", true) }
+    }
+
+    init(json view: JSONView) throws(JSONError) {
+        self.init(
+            transactionID: try view.string("transactionId"), product: try view.identifier("productId", ProductID.self),
+            grants: try Grants(within: view), position: try view.int64("position"),
+            wasAlreadyCredited: try view.optionalBool("already") ?? false)
+    }
+}

@@ -1,0 +1,26 @@
+/// What verification says about a receipt.
+///
+/// Never a Bool: "the network failed" is not "no".
+///
+/// `knownKey` is set when signature and identity were proved before the verdict fell, so that the pipeline can ask
+/// whether this purchase is already credited: a later refund, consumption or outage must not turn a credit into a "no".
+public enum Verdict: Sendable {
+    /// The store confirms these purchases; never empty.
+    ///
+    /// A legacy receipt may hold several.
+    case verified([VerifiedPurchase])
+    /// A final no.
+    case rejected(RejectionReason, knownKey: PurchaseKey? = nil)
+    /// Bought, but not paid yet (Google's pending purchases).
+    case awaitingPayment(knownKey: PurchaseKey? = nil)
+    /// Unknown for now; try again after `retryAfter` (nil: after the usual backoff).
+    case indeterminate(retryAfter: Duration? = nil, cause: IndeterminateCause, knownKey: PurchaseKey? = nil)
+
+    /// The purchase whose identity was proved although it was not verified.
+    public var knownKey: PurchaseKey? {
+        switch self {
+        case .verified: nil
+        case .rejected(_, let key), .awaitingPayment(let key), .indeterminate(_, _, let key): key
+        }
+    }
+}
