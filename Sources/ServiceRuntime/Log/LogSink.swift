@@ -156,7 +156,8 @@ struct NonblockingOutput: Sendable {
         self.descriptor = descriptor
         var information = stat()
         let isKnown = fstat(descriptor, &information) == 0
-        switch isKnown ? information.st_mode & S_IFMT : 0 {
+        // A closed descriptor is treated as a file: the first write says that it is broken, `poll` would not.
+        switch isKnown ? information.st_mode & S_IFMT : S_IFREG {
         case S_IFSOCK: kind = .socket
         case S_IFREG: kind = .file
         default: kind = .pipeOrTerminal

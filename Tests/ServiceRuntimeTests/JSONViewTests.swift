@@ -1,0 +1,193 @@
+import ServiceRuntime
+import Testing
+
+@Suite struct JSONViewTests {
+    struct Refused: Sendable, CustomTestStringConvertible {
+        let json: [UInt8]
+        let reason: String
+        let line: Int
+        let column: Int
+
+        init(_ json: String, _ reason: String, line: Int = 1, column: Int) {
+            self.init(Array(json.utf8), reason, line: line, column: column)
+        }
+
+        init(_ json: [UInt8], _ reason: String, line: Int = 1, column: Int) {
+            (self.json, self.reason, self.line, self.column) = (json, reason, line, column)
+        }
+
+        var testDescription: String { String(decoding: json.prefix(40), as: UTF8.self) + " " + reason }
+    }
+
+    @Test(arguments: [
+        Refused("", "is empty", column: 1),
+        Refused("   ", "ends too early", column: 3),
+        Refused("{\"secret\":1,\"secret\":2}", "has a duplicate key", column: 20),
+        Refused("{\"a\":{\"secret\":1,\"secret\":2}}", "has a duplicate key", column: 25),
+        Refused(#"{"a":1,"\u0061":2}"#, "has a duplicate key", column: 15),
+        Refused(#"["secret\u0000"]"#, "has a NUL character in a string", column: 15),
+        Refused(#"{"secret\u0000":1}"#, "has a NUL character in a string", column: 15),
+        Refused("[\"secret\0\"]", "is not valid JSON", column: 8),
+        Refused("[1]\0", "has text after its end", column: 4),
+        Refused(Array("[\"".utf8) + [0xff] + Array("\"]".utf8), "is not valid UTF-8", column: 2),
+        Refused(Array("[\"".utf8) + [0xc0, 0xaf] + Array("\"]".utf8), "is not valid UTF-8", column: 2),
+        Refused(Array("[\"".utf8) + [0xed, 0xa0, 0x80] + Array("\"]".utf8), "is not valid UTF-8", column: 2),
+        Refused([0xef, 0xbb, 0xbf] + Array("{}".utf8), "is not valid JSON", column: 1),
+        Refused("{} x", "has text after its end", column: 4),
+        Refused("{}{}", "has text after its end", column: 3),
+        Refused("[1e400]", "has a number that is out of range", column: 6),
+        Refused("[-1e400]", "has a number that is out of range", column: 7),
+        Refused("[9223372036854775808]", "has a number that is out of range", column: 20),
+        Refused("[NaN]", "is not valid JSON", column: 4),
+        Refused("[Infinity]", "is not valid JSON", column: 9),
+        Refused("[01]", "is not valid JSON", column: 2),
+        Refused("[.5]", "is not valid JSON", column: 2),
+        Refused("[+1]", "is not valid JSON", column: 2),
+        Refused("[1,]", "is not valid JSON", column: 4),
+        Refused("{\"a\":1,}", "is not valid JSON", column: 8),
+        Refused("{'a':1}", "is not valid JSON", column: 2),
+        Refused("{a:1}", "is not valid JSON", column: 2),
+        Refused("[1] // no", "has text after its end", column: 5),
+        Refused("{\"a\":", "ends too early", column: 5),
+        Refused("[\"secret", "ends too early", column: 8),
+        Refused("[\"a\nb\"]", "is not valid JSON", line: 1, column: 3),
+        Refused(#"["\ud800"]"#, "is not valid JSON", column: 9),
+        Refused(#"["\x"]"#, "is not valid JSON", column: 4),
+        Refused("{\n  \"ä\": 1,\n  \"b\" 2\n}", "is not valid JSON", line: 3, column: 7),
+    ])
+    func refusesWhatIsNotStrictJSON(_ refused: Refused) {
+        let error = #expect(throws: JSONError.self) { try JSONView.parse(refused.json) }
+        #expect(error?.reason == refused.reason)
+        #expect(error?.line == refused.line)
+        #expect(error?.column == refused.column)
+        #expect(error?.path == "")
+        #expect(error?.description.contains("secret") == false)
+    }
+
+    @Test(arguments: [1, 2, 32, 100])
+    func nestingStopsAtTheLimit(_ depthMax: Int) throws {
+        let open = String(repeating: "[", count: depthMax)
+        let close = String(repeating: "]", count: depthMax)
+        _ = try JSONView.parse(open + close, depthMax: depthMax)
+        let error = #expect(throws: JSONError.self) {
+            try JSONView.parse("\n [" + open + close + "]", depthMax: depthMax)
+        }
+        #expect(
+            error
+                == JSONError(
+                    reason: "is nested deeper than \(depthMax) levels", line: 2, column: depthMax + 2))
+    }
+
+    @Test func objectsCountAsLevelsToo() {
+        #expect(throws: JSONError.self) { try JSONView.parse(#"{"a":[{"b":1}]}"#, depthMax: 2) }
+    }
+
+    @Test func aMillionBracketsDoNotReachTheRecursiveParser() {
+        let error = #expect(throws: JSONError.self) {
+            try JSONView.parse([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000))
+        }
+        #expect(error?.column == 33)
+    }
+
+    @Test func bracketsSideBySideOrInStringsAreNotNesting() throws {
+        let wide = "[" + Array(repeating: "{}", count: 100).joined(separator: ",") + #","[[[[\"{{{{\\"]"#
+        #expect(try JSONView.parse(wide, depthMax: 2).count == 101)
+    }
+
+    @Test(arguments: [
+        ("{}", JSONView.Kind.object), ("[]", .array), ("\"\"", .string), ("-0", .integer),
+        ("9223372036854775807", .integer), ("1.0", .real), ("1e3", .real), ("true", .bool), (" false ", .bool),
+        ("null", .null),
+    ])
+    func tellsTheKind(_ json: String, _ kind: JSONView.Kind) throws {
+        #expect(try JSONView.parse(json).kind == kind)
+        #expect(try JSONView.parse(json).isNull == (kind == .null))
+    }
+
+    private static let document = """
+        {"id":"x","keys":[{"id":1},{"id":2},{"id":true,"z":null,"y":null}],"a b\\n":{"deep":[[3.5]]},"flag":true,"gone":null}
+        """
+
+    @Test func readsValues() throws {
+        let view = try JSONView.parse(Self.document)
+        #expect(try view.string("id") == "x")
+        #expect(try view.required("id").utf8() == [0x78])
+        #expect(try view.elements("keys").map { try $0.required("id").kind } == [.integer, .integer, .bool])
+        #expect(try view.elements("keys")[1].int64("id") == 2)
+        #expect(try view.required("a b\n").required("deep").elements()[0].elements()[0].double() == 3.5)
+        #expect(try view.bool("flag"))
+        #expect(try view.members().map(\.key) == ["id", "keys", "a b\n", "flag", "gone"])
+        #expect(view.unknownKeys(besides: ["keys", "id", "flag"]) == ["a b\n", "gone"])
+        #expect(view.count == 5)
+    }
+
+    @Test func absentAndNullAreBothNilForOptionalMembers() throws {
+        let view = try JSONView.parse(Self.document)
+        for key in ["gone", "absent"] {
+            #expect(try view.optionalString(key) == nil)
+            #expect(try view.optionalInt64(key) == nil)
+            #expect(try view.optionalDouble(key) == nil)
+            #expect(try view.optionalBool(key) == nil)
+            #expect(try view.optionalObject(key) == nil)
+            #expect(try view.optionalElements(key) == nil)
+        }
+        #expect(view["gone"]?.isNull == true)
+        #expect(view["absent"] == nil)
+        #expect(try view.required("keys")["id"] == nil)
+    }
+
+    struct WrongShape: Sendable {
+        let description: String
+        let read: @Sendable (JSONView) throws -> Void
+    }
+
+    @Test(arguments: [
+        WrongShape(description: "document: must be an array") { _ = try $0.elements() },
+        WrongShape(description: "document: must be a string") { _ = try $0.string() },
+        WrongShape(description: "id: must be an integer") { _ = try $0.int64("id") },
+        WrongShape(description: "id: must be a number") { _ = try $0.double("id") },
+        WrongShape(description: "id: must be true or false") { _ = try $0.bool("id") },
+        WrongShape(description: "id: must be an object") { _ = try $0.required("id").optionalString("x") },
+        WrongShape(description: "id: must be an object") { _ = try $0.required("id").string("x") },
+        WrongShape(description: "id: must be at most 0 bytes long") { _ = try $0.string("id", maxBytes: 0) },
+        WrongShape(description: "nothing: is missing") { _ = try $0.string("nothing") },
+        WrongShape(description: "gone: must be a string") { _ = try $0.string("gone") },
+        WrongShape(description: "keys[2].nothing: is missing") { _ = try $0.elements("keys")[2].int64("nothing") },
+        WrongShape(description: "keys[2].id: must be an integer") { _ = try $0.elements("keys")[2].int64("id") },
+        WrongShape(description: "keys[2].y: must be a string") { _ = try $0.elements("keys")[2].string("y") },
+        WrongShape(description: "keys[1].id: must be an integer from 3 to 9") {
+            _ = try $0.elements("keys")[1].int64("id", in: 3...9)
+        },
+        WrongShape(description: "a?b?.deep[0][0]: must be an integer") {
+            _ = try $0.required("a b\n").required("deep").elements()[0].elements()[0].int64()
+        },
+        WrongShape(description: "keys[0]: is unlucky") { throw try $0.elements("keys")[0].error("is unlucky") },
+    ])
+    func namesThePathOfAFieldWithTheWrongShape(_ shape: WrongShape) throws {
+        let view = try JSONView.parse(Self.document)
+        let error = #expect(throws: JSONError.self) { try shape.read(view) }
+        #expect(error?.description == shape.description)
+    }
+
+    @Test func aHostileKeyMakesAShortPath() throws {
+        let key = String(repeating: "k", count: 10_000)
+        let error = #expect(throws: JSONError.self) { try JSONView.parse("{\"\(key)\":1}").string(key) }
+        #expect((error?.path.utf8.count ?? 0) < 100)
+    }
+
+    @Test func aViewOutlivesTheVariableThatHeldTheDocument() throws {
+        func inner() throws -> JSONView {
+            try JSONView.parse(Self.document).elements("keys")[2]
+        }
+        let view = try inner()
+        #expect(try view.bool("id"))
+        #expect(view.path == "keys[2]")
+    }
+
+    @Test(arguments: [
+        #"{"b":1,"a":[true,false,null,-5,0.1,1e+16,"ä\"\\\n\u0001/"],"c":{}}"#, "[]", "\"x\"", "9223372036854775807",
+    ])
+    func serializesCompactlyInTheOrderOfTheDocument(_ json: String) throws {
+        #expect(try JSONView.parse(json).serialized() == json)
+    }
+}
