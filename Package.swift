@@ -76,7 +76,7 @@ let package = Package(
         tests("ServiceRuntimeTests", of: ["ServiceRuntime"]),
         tests("RedisTests", of: ["Redis", "ServiceRuntime"]),
         tests("HTTPTests", of: ["HTTP", "ServiceRuntime"]),
-        tests("SigningTests", of: ["Signing"]),
+        tests("SigningTests", of: ["Signing", "ServiceRuntime"]),
         tests("CommerceTests", of: ["Commerce"]),
         tests("JobsTests", of: ["Jobs", "Redis", "ServiceRuntime"]),
         tests(

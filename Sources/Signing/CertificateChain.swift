@@ -8,7 +8,9 @@ struct UnverifiedChain {
     /// SHA-256 over the lengths and bytes of all three certificates.
     let digest: [UInt8]
 
-    /// Decodes and pins. The order of the checks is that of `SignedDataCheckpoint`.
+    /// Decodes and pins.
+    ///
+    /// The order of the checks is that of `SignedDataCheckpoint`.
     init(x5c: [String], roots: TrustedRoots) throws(SignedDataError) {
         guard x5c.count == 3 else { throw .chainLength(x5c.count) }
         var ders: [[UInt8]] = []
@@ -41,7 +43,9 @@ final class ValidatedChain {
     let leaf: Certificate
     private let verification: OpaquePointer
 
-    /// Validates the path at one moment. RFC 5280 by OpenSSL, in its strict mode, with one trusted certificate.
+    /// Validates the path at one moment.
+    ///
+    /// RFC 5280 by OpenSSL, in its strict mode, with one trusted certificate.
     init(_ chain: UnverifiedChain, atSeconds seconds: Int64) throws(SignedDataError) {
         try Self.validatePath(chain, atSeconds: seconds)
         guard chain.leaf.hasExtension(Self.receiptSigning) else { throw .leafMarkerMissing }
@@ -79,20 +83,24 @@ final class ValidatedChain {
     }
 
     private static func validatePath(_ chain: UnverifiedChain, atSeconds seconds: Int64) throws(SignedDataError) {
-        let code = withCleanErrorQueue { verifyCertificate(chain, atSeconds: seconds) }
+        let (code, length) = withCleanErrorQueue { verifyCertificate(chain, atSeconds: seconds) }
         switch code {
         case X509_V_OK: break
         case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID: throw .expiredAtSigning
         case X509_V_ERR_INVALID_CA: throw .notACertificateAuthority
         default: throw .pathInvalid(String(cString: X509_verify_cert_error_string(Int(code))))
         }
+        // Three, so that the intermediate is in the path: the root could have issued the leaf itself.
+        guard length == 3 else { throw .pathInvalid("it does not lead through the intermediate") }
         // A signing certificate that is itself an authority, or that is not meant for signatures, is not Apple's.
         guard !chain.leaf.isAuthority else { throw .pathInvalid("the leaf is a certificate authority") }
         guard chain.leaf.mayMakeSignatures else { throw .pathInvalid("the leaf's key usage allows no signatures") }
     }
 
-    /// OpenSSL's verdict; everything that cannot even be asked is `X509_V_ERR_UNSPECIFIED`.
-    private static func verifyCertificate(_ chain: UnverifiedChain, atSeconds seconds: Int64) -> Int32 {
+    /// OpenSSL's verdict and the length of the path; what cannot even be asked is `X509_V_ERR_UNSPECIFIED`.
+    private static func verifyCertificate(
+        _ chain: UnverifiedChain, atSeconds seconds: Int64
+    ) -> (code: Int32, length: Int32) {
         guard let store = X509_STORE_new(), let untrusted = teller_sk_X509_new_null(),
             let context = X509_STORE_CTX_new()
         else { preconditionFailure("OpenSSL has no memory for a certificate store") }
@@ -105,7 +113,7 @@ final class ValidatedChain {
             teller_sk_X509_push(untrusted, chain.intermediate.pointer) > 0,
             X509_STORE_CTX_init(context, store, chain.leaf.pointer, untrusted) == 1,
             let parameters = X509_STORE_CTX_get0_param(context)
-        else { return X509_V_ERR_UNSPECIFIED }
+        else { return (X509_V_ERR_UNSPECIFIED, 0) }
         X509_VERIFY_PARAM_set_flags(parameters, UInt(X509_V_FLAG_X509_STRICT))
         X509_VERIFY_PARAM_set_time(parameters, time_t(seconds))
         // 112 bits of security: no SHA-1, no short RSA keys anywhere in the path.
@@ -113,13 +121,9 @@ final class ValidatedChain {
         X509_VERIFY_PARAM_set_depth(parameters, 2)
         guard X509_verify_cert(context) == 1 else {
             let code = X509_STORE_CTX_get_error(context)
-            return code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code
+            return (code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code, 0)
         }
-        // Three, so that the intermediate is in the path: the root could have issued the leaf itself.
-        guard teller_sk_X509_num(X509_STORE_CTX_get0_chain(context)) == 3 else {
-            return X509_V_ERR_CERT_CHAIN_TOO_LONG
-        }
-        return X509_V_OK
+        return (X509_V_OK, teller_sk_X509_num(X509_STORE_CTX_get0_chain(context)))
     }
 
     private static let receiptSigning = marker(AppleMarker.receiptSigning)

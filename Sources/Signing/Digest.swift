@@ -20,7 +20,9 @@ public enum Digest {
         algorithms.sha256.digest(bytes)
     }
 
-    /// SHA-1 of the bytes: 20 bytes. Only for formats that demand it (UUID version 5); it is not collision resistant.
+    /// SHA-1 of the bytes: 20 bytes.
+    ///
+    /// Only for formats that demand it (UUID version 5); it is not collision resistant.
     public static func sha1(_ bytes: [UInt8]) -> [UInt8] {
         bytes.withUnsafeBytes { algorithms.sha1.digest($0) }
     }

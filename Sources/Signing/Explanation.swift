@@ -38,11 +38,15 @@ public struct SignedDataExplanation {
     public let checks: [SignedDataCheck]
     /// Why the object was refused; nil when it is verified.
     public let error: SignedDataError?
-    /// The certificates of `x5c` that could be parsed, leaf first. Not to be trusted when `error` is set.
+    /// The certificates of `x5c` that could be parsed, leaf first.
+    ///
+    /// Not to be trusted when `error` is set.
     public let certificates: [CertificateSummary]
     /// The header, when it is a JSON object.
     public let header: JSONView?
-    /// The payload, when it is a JSON object. Not to be trusted when `error` is set.
+    /// The payload, when it is a JSON object.
+    ///
+    /// Not to be trusted when `error` is set.
     public let payload: JSONView?
 
     /// Whether every check passed.
@@ -53,11 +57,11 @@ extension SignedDataVerifier {
     /// Runs every check without the cache and says how each one went.
     ///
     /// It asks the same code that judges real receipts, so that the explanation cannot disagree with the verdict.
-    public func explain(_ jws: String, nowMilliseconds: Int64) -> SignedDataExplanation {
+    public func explain(_ jws: String, now: UnixMilliseconds) -> SignedDataExplanation {
         let judge = SignedDataVerifier(roots: roots, chainCacheMax: 0, bytesMax: bytesMax)
         var failure: SignedDataError?
         do throws(SignedDataError) {
-            _ = try judge.verify(jws, nowMilliseconds: nowMilliseconds)
+            _ = try judge.verify(jws, now: now)
         } catch {
             failure = error
         }
@@ -108,7 +112,9 @@ private struct Findings {
         }
     }
 
-    /// What a passed check found. Only called for objects that got that far, so what it reads is there.
+    /// What a passed check found.
+    ///
+    /// Only called for objects that got that far, so what it reads is there.
     func detail(of checkpoint: SignedDataCheckpoint) -> String {
         switch checkpoint {
         case .size: "\(bytes) bytes"

@@ -28,7 +28,9 @@ public enum JWTError: Error, Equatable, Sendable {
     case badSignature
 }
 
-/// A token whose signature was checked. What its claims mean is the caller's business.
+/// A token whose signature was checked.
+///
+/// What its claims mean is the caller's business.
 public struct VerifiedJWT {
     /// The protected header, an object.
     public let header: JSONView

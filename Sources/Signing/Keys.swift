@@ -1,6 +1,8 @@
 import COpenSSL
 
-/// A private key file could not be used. Never quotes the file.
+/// A private key file could not be used.
+///
+/// Never quotes the file.
 public enum KeyError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Not an unencrypted PEM key (PKCS#8, as Apple's `.p8` and Google's `private_key` are).
     case notPEM
@@ -129,7 +131,9 @@ public struct ES256Key: JWTSigningKey {
     /// A fresh key.
     public static func generate() throws(KeyError) -> ES256Key { try ES256Key(KeyHandle.generate(.p256)) }
 
-    /// PKCS#8 PEM. A secret.
+    /// PKCS#8 PEM.
+    ///
+    /// A secret.
     public var pem: String { handle.privatePEM ?? "" }
     /// The public half.
     public var publicKey: ES256PublicKey { ES256PublicKey(handle) }
@@ -167,7 +171,9 @@ public struct RS256Key: JWTSigningKey {
     /// A fresh key of 2048 bits (takes some 50 ms).
     public static func generate() throws(KeyError) -> RS256Key { try RS256Key(KeyHandle.generateRSA(bits: bitsMin)) }
 
-    /// PKCS#8 PEM. A secret.
+    /// PKCS#8 PEM.
+    ///
+    /// A secret.
     public var pem: String { handle.privatePEM ?? "" }
     /// The public half.
     public var publicKey: RS256PublicKey { RS256PublicKey(handle) }

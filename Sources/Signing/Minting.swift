@@ -1,49 +1,54 @@
 import COpenSSL
+public import ServiceRuntime
 
-/// What a certificate to be made should say. The presets are the shapes of Apple's own (store-specific markers
+/// What a certificate to be made should say.
+///
+/// The presets are the shapes of Apple's own (store-specific markers
 /// included); every property can be changed to make a certificate that must be refused.
 public struct CertificateTemplate: Sendable {
     /// Subject CN.
     public var commonName: String
     /// Curve of the new key.
     public var curve: EllipticCurve
-    /// notBefore, UNIX seconds.
-    public var notBeforeSeconds: Int64
-    /// notAfter, UNIX seconds.
-    public var notAfterSeconds: Int64
+    /// Valid from; X.509 has whole seconds.
+    public var notBefore: UnixMilliseconds
+    /// Valid to.
+    public var notAfter: UnixMilliseconds
     /// Critical basicConstraints in OpenSSL's words (`CA:TRUE,pathlen:0`); nil leaves the extension out.
     public var basicConstraints: String?
     /// Critical keyUsage in OpenSSL's words (`digitalSignature`); nil leaves the extension out.
     public var keyUsage: String?
-    /// Whether it carries subject and authority key identifiers. OpenSSL's strict mode wants them.
+    /// Whether it carries subject and authority key identifiers.
+    ///
+    /// OpenSSL's strict mode wants them.
     public var hasKeyIdentifiers = true
     /// Object identifiers of marker extensions; the value is an ASN.1 NULL as in Apple's.
     public var markers: [String] = []
 
     /// A root like Apple Root CA - G3, valid from ten years before to ten years after.
-    public static func root(aroundSeconds now: Int64) -> CertificateTemplate {
+    public static func root(around now: UnixMilliseconds) -> CertificateTemplate {
         CertificateTemplate(
-            commonName: "Emulated Root CA", curve: .p384, notBeforeSeconds: now - 10 * year,
-            notAfterSeconds: now + 10 * year, basicConstraints: "CA:TRUE", keyUsage: "keyCertSign,cRLSign")
+            commonName: "Emulated Root CA", curve: .p384, notBefore: now - year * 10,
+            notAfter: now + year * 10, basicConstraints: "CA:TRUE", keyUsage: "keyCertSign,cRLSign")
     }
 
     /// An intermediate like Apple's WWDR G6, valid from five years before to five years after.
-    public static func intermediate(aroundSeconds now: Int64) -> CertificateTemplate {
+    public static func intermediate(around now: UnixMilliseconds) -> CertificateTemplate {
         CertificateTemplate(
-            commonName: "Emulated Developer Relations CA", curve: .p384, notBeforeSeconds: now - 5 * year,
-            notAfterSeconds: now + 5 * year, basicConstraints: "CA:TRUE,pathlen:0", keyUsage: "keyCertSign,cRLSign",
+            commonName: "Emulated Developer Relations CA", curve: .p384, notBefore: now - year * 5,
+            notAfter: now + year * 5, basicConstraints: "CA:TRUE,pathlen:0", keyUsage: "keyCertSign,cRLSign",
             markers: [AppleMarker.developerRelations])
     }
 
     /// A leaf like Apple's receipt signing certificate, valid from one year before to one year after.
-    public static func leaf(aroundSeconds now: Int64) -> CertificateTemplate {
+    public static func leaf(around now: UnixMilliseconds) -> CertificateTemplate {
         CertificateTemplate(
-            commonName: "Emulated Receipt Signing", curve: .p256, notBeforeSeconds: now - year,
-            notAfterSeconds: now + year, basicConstraints: "CA:FALSE", keyUsage: "digitalSignature",
+            commonName: "Emulated Receipt Signing", curve: .p256, notBefore: now - year,
+            notAfter: now + year, basicConstraints: "CA:FALSE", keyUsage: "digitalSignature",
             markers: [AppleMarker.receiptSigning])
     }
 
-    private static let year: Int64 = 365 * 86_400
+    private static let year: Duration = .seconds(365 * 86_400)
 }
 
 /// A certificate that was made here, with its private key.
@@ -94,8 +99,8 @@ private enum CertificateBuilder {
         guard X509_set_version(pointer, 2) == 1, setSerial(pointer), setSubject(pointer, template.commonName),
             X509_set_issuer_name(pointer, X509_get_subject_name(issuer?.certificate.pointer ?? pointer)) == 1,
             X509_set_pubkey(pointer, key.pointer) == 1,
-            ASN1_TIME_set(X509_getm_notBefore(pointer), time_t(template.notBeforeSeconds)) != nil,
-            ASN1_TIME_set(X509_getm_notAfter(pointer), time_t(template.notAfterSeconds)) != nil,
+            ASN1_TIME_set(X509_getm_notBefore(pointer), time_t(template.notBefore.seconds)) != nil,
+            ASN1_TIME_set(X509_getm_notAfter(pointer), time_t(template.notAfter.seconds)) != nil,
             addExtensions(pointer, template, issuer: issuer?.certificate.pointer ?? pointer)
         else { return nil }
         let signer = issuer?.key ?? key
@@ -169,11 +174,11 @@ public struct MintedChain: Sendable {
     private let headerSegment: [UInt8]
 
     /// A genuine-looking chain around a moment.
-    public static func make(aroundSeconds now: Int64) throws(KeyError) -> MintedChain {
-        let root = try MintedCertificate.selfSigned(.root(aroundSeconds: now))
-        let intermediate = try root.issue(.intermediate(aroundSeconds: now))
+    public static func make(around now: UnixMilliseconds) throws(KeyError) -> MintedChain {
+        let root = try MintedCertificate.selfSigned(.root(around: now))
+        let intermediate = try root.issue(.intermediate(around: now))
         return try MintedChain(
-            root: root, intermediate: intermediate, leaf: intermediate.issue(.leaf(aroundSeconds: now)))
+            root: root, intermediate: intermediate, leaf: intermediate.issue(.leaf(around: now)))
     }
 
     /// Any three certificates, consistent or not.

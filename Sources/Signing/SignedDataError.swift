@@ -35,7 +35,9 @@ public enum SignedDataCheckpoint: String, CaseIterable, Sendable {
     case signature
 }
 
-/// Why a signed object was refused. Final: the same bytes will never be accepted by the same roots.
+/// Why a signed object was refused.
+///
+/// Final: the same bytes will never be accepted by the same roots.
 ///
 /// The exception is `signedInFuture`, which passes with time. No case quotes the object.
 public enum SignedDataError: Error, Equatable, Sendable {

@@ -1,7 +1,9 @@
 import COpenSSL
 public import ServiceRuntime
 
-/// A payload that Apple signed. Only `SignedDataVerifier` makes one.
+/// A payload that Apple signed.
+///
+/// Only `SignedDataVerifier` makes one.
 ///
 /// Whose app it is for, which environment and whether it is a transaction at all is still to be checked: the same
 /// certificates sign transactions, renewal infos, app transactions and notifications.
@@ -10,13 +12,13 @@ public struct VerifiedPayload {
     public let json: JSONView
     /// The payload's bytes as signed.
     public let bytes: [UInt8]
-    /// `signedDate` (of an app transaction `receiptCreationDate`), UNIX milliseconds; nil when it has neither.
-    public let signedMilliseconds: Int64?
+    /// `signedDate` (of an app transaction `receiptCreationDate`), nil when it has neither.
+    public let signedDate: UnixMilliseconds?
 
-    init(json: JSONView, bytes: [UInt8], signedMilliseconds: Int64?) {
+    init(json: JSONView, bytes: [UInt8], signedDate: UnixMilliseconds?) {
         self.json = json
         self.bytes = bytes
-        self.signedMilliseconds = signedMilliseconds
+        self.signedDate = signedDate
     }
 }
 
@@ -31,7 +33,7 @@ public final class SignedDataVerifier {
     /// A transaction is 5.5 to 6.5 KB; nothing above this is looked at.
     public static let transactionBytesMax = 32 * 1024
     /// How far `signedDate` may be ahead of our clock.
-    public static let clockSkewMillisecondsMax: Int64 = 5 * 60 * 1000
+    public static let clockSkewMax: Duration = .seconds(300)
 
     /// The roots that may end a chain.
     public let roots: TrustedRoots
@@ -52,27 +54,27 @@ public final class SignedDataVerifier {
         cache = ChainCache(entriesMax: chainCacheMax)
     }
 
-    /// The payload, if it was signed under one of the roots; `nowMilliseconds` is the UNIX time.
-    public func verify(_ jws: String, nowMilliseconds: Int64) throws(SignedDataError) -> VerifiedPayload {
+    /// The payload, if it was signed under one of the roots; `now` decides only what is in the future.
+    public func verify(_ jws: String, now: UnixMilliseconds) throws(SignedDataError) -> VerifiedPayload {
         var jws = jws
-        let result = jws.withUTF8 { verify(UnsafeRawBufferPointer($0), nowMilliseconds: nowMilliseconds) }
+        let result = jws.withUTF8 { verify(UnsafeRawBufferPointer($0), now: now) }
         return try result.get()
     }
 
-    /// The payload, if it was signed under one of the roots; `nowMilliseconds` is the UNIX time.
-    public func verify(_ jws: [UInt8], nowMilliseconds: Int64) throws(SignedDataError) -> VerifiedPayload {
-        let result = jws.withUnsafeBytes { verify($0, nowMilliseconds: nowMilliseconds) }
+    /// The payload, if it was signed under one of the roots; `now` decides only what is in the future.
+    public func verify(_ jws: [UInt8], now: UnixMilliseconds) throws(SignedDataError) -> VerifiedPayload {
+        let result = jws.withUnsafeBytes { verify($0, now: now) }
         return try result.get()
     }
 
     private func verify(
-        _ jws: UnsafeRawBufferPointer, nowMilliseconds: Int64
+        _ jws: UnsafeRawBufferPointer, now: UnixMilliseconds
     ) -> Result<VerifiedPayload, SignedDataError> {
-        Result { () throws(SignedDataError) in try check(jws, nowMilliseconds: nowMilliseconds) }
+        Result { () throws(SignedDataError) in try check(jws, now: now) }
     }
 
     private func check(
-        _ jws: UnsafeRawBufferPointer, nowMilliseconds: Int64
+        _ jws: UnsafeRawBufferPointer, now: UnixMilliseconds
     ) throws(SignedDataError) -> VerifiedPayload {
         guard jws.count <= bytesMax else { throw .tooLarge }
         let segments = try CompactSegments(jws)
@@ -81,10 +83,10 @@ public final class SignedDataVerifier {
         let header = try known == nil ? SignedDataHeader(segments.header) : nil
         let payload = try SignedPayload(segments.payload)
         let unverified = try header?.chain(roots: roots)
-        if let signed = payload.signedMilliseconds {
-            guard signed <= nowMilliseconds + Self.clockSkewMillisecondsMax else { throw .signedInFuture }
+        if let signed = payload.signedDate {
+            guard signed <= now + Self.clockSkewMax else { throw .signedInFuture }
         }
-        let seconds = (payload.signedMilliseconds ?? nowMilliseconds) / 1000
+        let seconds = (payload.signedDate ?? now).seconds
         let chain: ValidatedChain
         if let known { chain = known } else { chain = try validated(unverified, atSeconds: seconds) }
         guard chain.validSeconds.contains(seconds) else { throw .expiredAtSigning }
@@ -92,7 +94,7 @@ public final class SignedDataVerifier {
             throw .badSignature
         }
         if known == nil { cache.insert(chain, header: Array(segments.header)) }
-        return VerifiedPayload(json: payload.json, bytes: payload.bytes, signedMilliseconds: payload.signedMilliseconds)
+        return VerifiedPayload(json: payload.json, bytes: payload.bytes, signedDate: payload.signedDate)
     }
 
     private func validated(
@@ -167,7 +169,7 @@ struct SignedPayload {
 
     let bytes: [UInt8]
     let json: JSONView
-    let signedMilliseconds: Int64?
+    let signedDate: UnixMilliseconds?
 
     init(_ segment: UnsafeRawBufferPointer) throws(SignedDataError) {
         guard let bytes = Base64Alphabet.url.decode(segment) else { throw .badBase64 }
@@ -175,13 +177,13 @@ struct SignedPayload {
         self.bytes = bytes
         self.json = json
         guard let date = json["signedDate"] ?? json["receiptCreationDate"] else {
-            signedMilliseconds = nil
+            signedDate = nil
             return
         }
         // Whole milliseconds from Apple; Xcode writes fractions, which an error about its chain describes better.
         guard let value = try? date.double(), value >= 0, value <= Double(Self.millisecondsMax) else {
             throw .badSignedDate
         }
-        signedMilliseconds = (try? date.int64()) ?? Int64(value)
+        signedDate = UnixMilliseconds((try? date.int64()) ?? Int64(value))
     }
 }

@@ -19,6 +19,9 @@ public struct TrustedRoots: Sendable, Equatable {
     public struct InvalidFingerprint: Error, Equatable, Sendable {
         /// Which of the texts, from 0.
         public let index: Int
+
+        /// The text at `index` is not a fingerprint.
+        public init(index: Int) { self.index = index }
     }
 
     /// Roots given as 64 hexadecimal digits each, with or without colons, in either case.
@@ -34,7 +37,9 @@ public struct TrustedRoots: Sendable, Equatable {
         self.digests = digests
     }
 
-    /// Whether Apple's root is the only one. Everything else deserves a loud warning in production.
+    /// Whether Apple's root is the only one.
+    ///
+    /// Everything else deserves a loud warning in production.
     public var isOnlyApple: Bool { self == .apple }
 
     /// The fingerprints in lower-case hexadecimal, sorted.
