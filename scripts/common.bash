@@ -74,39 +74,3 @@ run() {
     in_session "$@"
     wait "$!"
 }
-
-# A TCP port that nobody uses at the moment.
-free_port() {
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 12000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-    done
-    printf '%s\n' "$port"
-}
-
-# A redis-server with deploy/redis.conf, data and passwords in the directory `$1`: `redis_port`, and one
-# <role>.password file per user. A second call with the same directory starts the same server again.
-start_redis() {
-    local role password tries
-    redis_directory=$1
-    if [[ ! -e $redis_directory/redis.conf ]]; then
-        mkdir -p "$redis_directory"
-        cp "$root/deploy/redis.conf" "$redis_directory/redis.conf"
-        for role in teller-api teller-worker teller-ops game-server-producer; do
-            password=$(head -c 24 /dev/urandom | base64 | tr '+/' '-_')
-            printf '%s' "$password" >"$redis_directory/$role.password"
-            sed -i "s/^user $role on resetpass/& #$(printf '%s' "$password" | sha256sum | cut -d ' ' -f 1)/" \
-                "$redis_directory/redis.conf"
-        done
-        redis_port=$(free_port)
-    fi
-    in_session redis-server "$redis_directory/redis.conf" --port "$redis_port" --bind 127.0.0.1 \
-        --dir "$redis_directory" --logfile "$redis_directory/log" --daemonize no
-    for ((tries = 0; tries < 100; tries++)); do
-        [[ $(redis-cli -p "$redis_port" ping 2>&1) == *NOAUTH* ]] && return 0
-        sleep 0.05
-    done
-    cat "$redis_directory/log" >&2
-    die "redis-server does not answer on port $redis_port"
-}
