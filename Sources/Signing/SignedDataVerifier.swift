@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 public import ServiceRuntime
 
 /// A payload that Apple signed.
@@ -119,10 +120,8 @@ struct CompactSegments {
 
     /// The segments point into `jws` and are valid only as long as it is.
     init(_ jws: UnsafeRawBufferPointer) throws(SignedDataError) {
-        let dot = UInt8(ascii: ".")
-        guard let first = jws.firstIndex(of: dot),
-            let second = jws[(first + 1)...].firstIndex(of: dot),
-            !jws[(second + 1)...].contains(dot)
+        guard let first = Self.dot(in: jws, from: 0), let second = Self.dot(in: jws, from: first + 1),
+            Self.dot(in: jws, from: second + 1) == nil
         else { throw .notCompactJWS }
         header = UnsafeRawBufferPointer(rebasing: jws[..<first])
         payload = UnsafeRawBufferPointer(rebasing: jws[(first + 1)..<second])
@@ -131,6 +130,14 @@ struct CompactSegments {
             throw .badBase64
         }
         self.signature = signature
+    }
+
+    /// The place of the next dot; memchr, because a loop over 6 KB would be felt next to one P-256 verification.
+    private static func dot(in jws: UnsafeRawBufferPointer, from start: Int) -> Int? {
+        guard let base = jws.baseAddress, start < jws.count,
+            let found = memchr(base + start, 0x2E, jws.count - start)
+        else { return nil }
+        return UnsafeRawPointer(found) - base
     }
 }
 
