@@ -77,7 +77,7 @@ let package = Package(
         tests("RedisTests", of: ["Redis", "ServiceRuntime"]),
         tests("HTTPTests", of: ["HTTP", "ServiceRuntime"]),
         tests("SigningTests", of: ["Signing", "ServiceRuntime"]),
-        tests("CommerceTests", of: ["Commerce"]),
+        tests("CommerceTests", of: ["Commerce", "Signing", "ServiceRuntime"]),
         tests("JobsTests", of: ["Jobs", "Redis", "ServiceRuntime"]),
         tests(
             "VerificationTests", of: ["Verification", "Commerce", "HTTP", "Signing", "StoreEmulator", "ServiceRuntime"]),

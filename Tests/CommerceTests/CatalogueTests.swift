@@ -1,0 +1,131 @@
+import Commerce
+import ServiceRuntime
+import Testing
+
+@Suite struct CatalogueTests {
+    @Test func readsTheDocumentedShape() throws {
+        let catalogue = try Catalogue(json: Array("[\(Samples.medium),\(Samples.pass)]".utf8), version: "v7")
+        let medium = try #require(catalogue.product(try ProductID(validating: "gems_pack_medium")))
+        #expect(medium.type == .consumable)
+        #expect(
+            medium.storeProductIDs.mapValues(\.rawValue) == [.appStore: "com.mygame.gems.500", .googlePlay: "gems_500"])
+        #expect(medium.displayName == "500 crystals")
+        #expect(medium.summary == "Plus 50 bonus crystals")
+        #expect(medium.gemAmount == 500)
+        #expect(medium.bonusGemAmount == 50)
+        #expect(medium.badge == "best_value")
+        #expect(medium.position == 2)
+        #expect(medium.isVisible)
+        #expect(medium.json == Samples.medium)
+        #expect(catalogue.version == "v7")
+        #expect(catalogue.products.map(\.id.rawValue) == ["gold_pass", "gems_pack_medium"])
+        let pass = try #require(catalogue.products.first)
+        #expect(pass.type == .nonConsumable)
+        #expect(pass.badge == nil)
+        #expect(pass.isVisible)
+    }
+
+    @Test func findsProductsByTheStoresName() throws {
+        let catalogue = try Samples.catalogue(Samples.medium, Samples.pass)
+        let apple = try StoreProductID(validating: "com.mygame.gems.500")
+        #expect(catalogue.product(store: .appStore, storeProductID: apple)?.id.rawValue == "gems_pack_medium")
+        #expect(catalogue.product(store: .googlePlay, storeProductID: apple) == nil)
+        let google = try StoreProductID(validating: "gems_500")
+        #expect(catalogue.product(store: .googlePlay, storeProductID: google)?.id.rawValue == "gems_pack_medium")
+        #expect(catalogue.product(try ProductID(validating: "gems_500")) == nil)
+    }
+
+    @Test func acceptsAnObjectWithProducts() throws {
+        let catalogue = try Catalogue(json: Array("{\"season\":3,\"products\":[\(Samples.medium)]}".utf8))
+        #expect(catalogue.products.count == 1)
+        #expect(try Catalogue(json: Array("[]".utf8)).products.isEmpty)
+    }
+
+    @Test func keepsUnknownFieldsInTheirOrder() throws {
+        let json = """
+            {"zeta":{"deep":[1,2.5,null]},"productId":"p","type":"iap_consumable","storeProductId":{"ios":"p","web":"w"},\
+            "displayName":"P","gemAmount":1,"alpha":"é"}
+            """
+        #expect(try Samples.product(json).json == json)
+    }
+
+    @Test func namesLineAndColumnOfASyntaxError() throws {
+        let text = "[\n  {\"productId\": \"a\",\n   \"type\" \"iap_consumable\"}\n]"
+        let error = #expect(throws: CatalogueError.self) { try Catalogue(json: Array(text.utf8)) }
+        let mistake = try #require(error?.mistakes.first)
+        #expect(error?.mistakes.count == 1)
+        #expect(mistake.line == 3)
+        #expect(mistake.column != nil)
+    }
+
+    /// Each product has one mistake; its path and a part of its reason.
+    static let mistakes: [(change: (String, String), path: String, reason: String)] = [
+        (("\"productId\":\"gems_pack_medium\",", ""), ".productId", "is missing"),
+        (("\"gems_pack_medium\"", "\"gems/../pack\""), ".productId", "may contain only"),
+        (("\"gems_pack_medium\"", "7"), ".productId", "must be a string"),
+        (("iap_consumable", "iap_rental"), ".type", "must be one of iap_consumable"),
+        (("iap_consumable", "iap_subscription"), ".type", "not supported yet"),
+        (("{\"ios\":\"com.mygame.gems.500\",\"android\":\"gems_500\"}", "{}"), ".storeProductId", "names no product"),
+        (
+            ("{\"ios\":\"com.mygame.gems.500\",\"android\":\"gems_500\"}", "\"x\""), ".storeProductId",
+            "must be an object"
+        ),
+        (("\"com.mygame.gems.500\"", "\"a b\""), ".storeProductId.ios", "may contain only"),
+        (("\"gems_500\"", "[]"), ".storeProductId.android", "must be a string"),
+        (("\"500 crystals\"", "\"\""), ".displayName", "is empty"),
+        (("\"500 crystals\"", "null"), ".displayName", "must be a string"),
+        (("\"gemAmount\":500,", ""), ".gemAmount", "is missing"),
+        (("500,\"bonus", "\"500\",\"bonus"), ".gemAmount", "must be an integer"),
+        (("500,\"bonus", "500.0,\"bonus"), ".gemAmount", "must be an integer"),
+        (("500,\"bonus", "-1,\"bonus"), ".gemAmount", ""),
+        (("500,\"bonus", "9007199254740992,\"bonus"), ".gemAmount", ""),
+        (("500,\"bonus", "9007199254740991,\"bonus"), "", "together are more than 2^53 - 1"),
+        (("\"gemAmount\":500,\"bonusGemAmount\":50", "\"gemAmount\":0,\"bonusGemAmount\":0"), "", "must grant gems"),
+        (("\"bonusGemAmount\":50", "\"bonusGemAmount\":true"), ".bonusGemAmount", "must be an integer"),
+        (("\"best_value\"", "1"), ".badge", "must be a string"),
+        (("\"position\":2", "\"position\":\"2\""), ".position", "must be an integer"),
+        (("\"isVisible\":true", "\"isVisible\":1"), ".isVisible", ""),
+    ]
+
+    @Test(arguments: mistakes.indices)
+    func namesTheFieldAndTheReason(_ index: Int) throws {
+        let (change, path, reason) = Self.mistakes[index]
+        let broken = Samples.medium.replacing(change.0, with: change.1)
+        #expect(broken != Samples.medium)
+        let error = #expect(throws: CatalogueError.self) { try Samples.catalogue(Samples.pass, broken) }
+        let mistake = try #require(error?.mistakes.first)
+        #expect(error?.mistakes.count == 1)
+        #expect(mistake.path == "[1]" + path)
+        #expect(mistake.reason.contains(reason), "\(mistake.reason)")
+    }
+
+    @Test func reportsAllMistakesAtOnce() throws {
+        let first = Samples.medium.replacing("\"gemAmount\":500", with: "\"gemAmount\":-5")
+            .replacing("\"position\":2", with: "\"position\":null")
+            .replacing("\"500 crystals\"", with: "4").replacing("com.mygame.gems.500", with: "")
+        let error = #expect(throws: CatalogueError.self) { try Samples.catalogue(first, "3", Samples.pass) }
+        #expect(
+            error?.mistakes.map(\.path) == ["[0].storeProductId.ios", "[0].displayName", "[0].gemAmount", "[1]"])
+        #expect(error?.description.split(separator: "\n").count == 4)
+    }
+
+    @Test func refusesNamesThatAreTaken() throws {
+        let error = #expect(throws: CatalogueError.self) { try Samples.catalogue(Samples.medium, Samples.medium) }
+        #expect(
+            error?.mistakes.map(\.path) == ["[1].productId", "[1].storeProductId.ios", "[1].storeProductId.android"])
+        let otherStore = Samples.pass.replacing(
+            "\"ios\":\"com.mygame.pass\"", with: "\"android\":\"com.mygame.gems.500\"")
+        #expect(try Samples.catalogue(Samples.medium, otherStore).products.count == 2)
+    }
+
+    @Test(arguments: ["", "null", "3", "{}", "{\"products\":{}}", "[1,", "[{\"productId\":\"a\",\"productId\":\"b\"}]"])
+    func refusesOtherDocuments(_ text: String) {
+        #expect(throws: CatalogueError.self) { try Catalogue(json: Array(text.utf8)) }
+    }
+
+    @Test func refusesMoreProductsThanTheLimit() {
+        let text = "[" + String(repeating: "1,", count: Limits.catalogueProductsMax) + "1]"
+        let error = #expect(throws: CatalogueError.self) { try Catalogue(json: Array(text.utf8)) }
+        #expect(error?.mistakes.map(\.reason) == ["has more than 10000 products"])
+    }
+}

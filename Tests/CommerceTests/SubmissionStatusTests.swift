@@ -1,0 +1,57 @@
+import Commerce
+import ServiceRuntime
+import Testing
+
+@Suite struct SubmissionStatusTests {
+    static func statuses() throws -> [SubmissionStatus] {
+        let player = try PlayerID(validating: "player-42")
+        let product = try ProductID(validating: "gems_pack_medium")
+        let credit = SubmissionStatus.Credit(
+            transactionID: "2000000403755054", product: product,
+            grants: Grants(currencies: [CurrencyAmount(.gems, 9_007_199_254_740_991)]), position: 3,
+            wasAlreadyCredited: false)
+        var repeated = credit
+        repeated.wasAlreadyCredited = true
+        repeated.grants.entitlements = [EntitlementID(owning: product)]
+        return [
+            SubmissionStatus(.pending, player: player),
+            SubmissionStatus(.pending, player: player, retryAfterMilliseconds: 2_000),
+            SubmissionStatus(.credited, player: player, credits: [credit]),
+            SubmissionStatus(.credited, player: player, credits: [repeated, credit]),
+            SubmissionStatus(.rejected, player: player, reason: .belongsToAnotherPlayer),
+            SubmissionStatus(.awaitingPayment, player: player),
+            SubmissionStatus(.dead, player: player),
+        ]
+    }
+
+    @Test func readsBackWhatItWrote() throws {
+        for status in try Self.statuses() {
+            #expect(try SubmissionStatus(json: try JSONView.parse(status.json)) == status)
+        }
+    }
+
+    /// Scripts look at the first bytes to protect "credited" from being overwritten.
+    @Test func stateComesFirst() throws {
+        for status in try Self.statuses() {
+            let text = String(decoding: status.json, as: UTF8.self)
+            #expect(text.hasPrefix("{\"state\":\"\(status.state.rawValue)\","))
+        }
+    }
+
+    @Test func isProcessedAlreadyOnlyWhenEverythingWas() throws {
+        let statuses = try Self.statuses()
+        #expect(!statuses[0].isAlreadyProcessed)
+        #expect(!statuses[2].isAlreadyProcessed)
+        #expect(!statuses[3].isAlreadyProcessed)
+        var repeated = statuses[3]
+        repeated.credits.removeLast()
+        #expect(repeated.isAlreadyProcessed)
+    }
+
+    @Test func dutiesReadBack() throws {
+        let duty = try #require(try Samples.promoPurchase().duty)
+        #expect(try StoreDuty(json: try JSONView.parse(duty.json)) == duty)
+        let damaged = String(decoding: duty.json, as: UTF8.self).replacing("google-acknowledge", with: "google-refund")
+        #expect(throws: JSONError.self) { try StoreDuty(json: try JSONView.parse(damaged)) }
+    }
+}
