@@ -1,0 +1,182 @@
+import Commerce
+import Signing
+
+/// Something wrong, or loudly worth saying, about a configuration.
+///
+/// Never contains a secret.
+public struct ConfigurationFinding: Sendable, Equatable, CustomStringConvertible {
+    /// How bad it is.
+    public enum Severity: Sendable {
+        /// Refuses to start.
+        case mistake
+        /// Starts, but must be read: right for tests, wrong where money is real.
+        case warning
+    }
+
+    /// How bad it is.
+    public let severity: Severity
+    /// The property, such as `apple.productionURL`.
+    public let field: String
+    /// The rule as a sentence without a subject.
+    public let message: String
+
+    /// For example "apple.bundleID: must not be empty".
+    public var description: String { "\(field): \(message)" }
+}
+
+/// A configuration that a ``PurchaseVerifier`` refuses to run with.
+public struct VerificationConfigurationError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// Every mistake, in the order of the configuration.
+    public let mistakes: [ConfigurationFinding]
+
+    /// All mistakes in one line.
+    public var description: String { mistakes.map(\.description).joined(separator: "; ") }
+}
+
+extension VerificationConfiguration {
+    /// Everything wrong with this configuration at once, and everything that deserves to be shouted about.
+    public func findings() -> [ConfigurationFinding] {
+        var findings = Findings()
+        if let apple { apple.check(&findings) }
+        if let google { google.check(&findings) }
+        if apple == nil, google == nil { findings.mistake("verification", "names no store") }
+        if let accountTokenNamespace, accountTokenNamespace.count != 16 {
+            findings.mistake("accountTokenNamespace", "must have 16 bytes")
+        }
+        if sandbox == .everybody, apple?.environment != .sandbox {
+            findings.warning("sandbox", "credits everybody's sandbox and test purchases, which cost nothing")
+        }
+        return findings.all
+    }
+}
+
+/// Findings while they are collected.
+private struct Findings {
+    var all: [ConfigurationFinding] = []
+
+    mutating func mistake(_ field: String, _ message: String) {
+        all.append(ConfigurationFinding(severity: .mistake, field: field, message: message))
+    }
+
+    mutating func warning(_ field: String, _ message: String) {
+        all.append(ConfigurationFinding(severity: .warning, field: field, message: message))
+    }
+
+    /// https, or http to this very machine, where no wire can be tapped (attack table row 26).
+    mutating func checkURL(_ text: String, _ field: String) {
+        guard let url = StoreBaseURL(text) else {
+            mistake(field, "must be an http or https URL without user, query and fragment")
+            return
+        }
+        if url.isEncrypted { return }
+        if url.isLoopback {
+            warning(field, "is plain http to this machine: a test store, not the real one")
+        } else {
+            mistake(field, "must be https: over plain http anybody on the way can say \"purchased\"")
+        }
+    }
+}
+
+extension AppleConfiguration {
+    fileprivate func check(_ findings: inout Findings) {
+        if bundleID.isEmpty { findings.mistake("apple.bundleID", "must not be empty") }
+        switch (confirmation, key) {
+        case (.online, nil): findings.mistake("apple.key", "is needed to confirm purchases online")
+        case (_, let key?):
+            if key.keyID.isEmpty { findings.mistake("apple.key.keyID", "must not be empty") }
+            if key.issuerID.isEmpty { findings.mistake("apple.key.issuerID", "must not be empty") }
+            if (try? ES256Key(pem: key.privateKeyPEM.text)) == nil {
+                findings.mistake("apple.key.privateKeyPEM", "is not a P-256 private key in PEM")
+            }
+        case (.local, nil): break
+        }
+        findings.checkURL(productionURL, "apple.productionURL")
+        findings.checkURL(sandboxURL, "apple.sandboxURL")
+        findings.checkURL(receiptProductionURL, "apple.receiptProductionURL")
+        findings.checkURL(receiptSandboxURL, "apple.receiptSandboxURL")
+        guard let rootFingerprints else { return }
+        do throws(TrustedRoots.InvalidFingerprint) {
+            let roots = try TrustedRoots(sha256Fingerprints: rootFingerprints)
+            if rootFingerprints.isEmpty {
+                findings.mistake("apple.rootFingerprints", "trusts nobody: leave it out to trust Apple")
+            } else if !roots.isOnlyApple {
+                findings.warning(
+                    "apple.rootFingerprints", "trusts a root that is not Apple's: its owner can make purchases")
+            }
+        } catch {
+            findings.mistake("apple.rootFingerprints[\(error.index)]", "is not a SHA-256 fingerprint in hexadecimal")
+        }
+    }
+}
+
+extension GoogleConfiguration {
+    fileprivate func check(_ findings: inout Findings) {
+        switch credentials {
+        case .serviceAccount(let account):
+            if account.clientEmail.isEmpty {
+                findings.mistake("google.serviceAccount.clientEmail", "must not be empty")
+            }
+            if (try? RS256Key(pem: account.privateKeyPEM.text)) == nil {
+                findings.mistake("google.serviceAccount.privateKeyPEM", "is not an RSA private key in PEM")
+            }
+            findings.checkURL(account.tokenURL, "google.serviceAccount.tokenURL")
+        case .accessToken(let token):
+            if token.text.isEmpty || !token.text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) {
+                findings.mistake("google.accessToken", "must be printable ASCII without spaces")
+            }
+            findings.warning("google.accessToken", "is a fixed token: Google's own end after an hour")
+        }
+        findings.checkURL(baseURL, "google.baseURL")
+    }
+}
+
+/// The parts of a configured URL that decide whether it may be used.
+struct StoreBaseURL {
+    let isEncrypted: Bool
+    let host: Substring
+
+    init?(_ text: String) {
+        let rest: Substring
+        if text.hasPrefix("https://") {
+            isEncrypted = true
+            rest = text.dropFirst(8)
+        } else if text.hasPrefix("http://") {
+            isEncrypted = false
+            rest = text.dropFirst(7)
+        } else {
+            return nil
+        }
+        let authority = rest.prefix { $0 != "/" }
+        // No "@", "?", "#", "%", "\" or white space anywhere: each has been used to make two parsers see two hosts.
+        let isPlain = rest.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x2F, 0x3A, 0x5B, 0x5D, 0x5F, 0x7E: true
+            default: false
+            }
+        }
+        guard isPlain, let host = Self.host(of: authority), !host.isEmpty else { return nil }
+        self.host = host
+    }
+
+    /// Whether the host is this machine by its very name; names that only resolve to it do not count.
+    var isLoopback: Bool {
+        if host == "localhost" || host == "[::1]" { return true }
+        let numbers = host.split(separator: ".", omittingEmptySubsequences: false)
+        return numbers.count == 4 && numbers[0] == "127" && numbers.allSatisfy { UInt8($0) != nil }
+    }
+
+    private static func host(of authority: Substring) -> Substring? {
+        let port: Substring
+        let host: Substring
+        if authority.hasPrefix("[") {
+            guard let close = authority.firstIndex(of: "]") else { return nil }
+            host = authority[...close]
+            port = authority[authority.index(after: close)...]
+        } else {
+            host = authority.prefix { $0 != ":" }
+            port = authority[host.endIndex...]
+        }
+        guard port.isEmpty || (port.first == ":" && UInt16(port.dropFirst()) != nil) else { return nil }
+        return host
+    }
+}

@@ -1,0 +1,113 @@
+@_spi(Verification) import Commerce
+
+/// What a purchase at Google means for this player: all of Google's rules after the call, without I/O.
+struct GoogleJudge: Sendable {
+    let package: PackageName
+    let consumption: GoogleConfiguration.Consumption
+    let rules: PurchaseRules
+    let limits: VerificationLimits
+
+    private static let purchased: Int64 = 0
+    private static let cancelled: Int64 = 1
+    private static let pending: Int64 = 2
+
+    /// How the purchase was made.
+    private enum Kind {
+        case paid, test, free, unknown
+
+        init(_ purchaseType: Int64?) {
+            switch purchaseType {
+            case nil: self = .paid
+            case 0: self = .test
+            // Promo codes and rewarded videos: nobody paid, but Google owes the player the product all the same.
+            case 1, 2: self = .free
+            default: self = .unknown
+            }
+        }
+    }
+
+    /// Judges the answer to a question about `token` as a purchase of `storeProductID`.
+    func verdict(
+        on purchase: GoogleProductPurchase, of storeProductID: StoreProductID, token: PurchaseToken, key: PurchaseKey
+    ) -> Verdict {
+        // Identity first: these hold whatever the state is.
+        if let named = purchase.purchaseToken, named != token.rawValue {
+            // An answer about another token than the one asked about is the store's mistake, not the player's.
+            return parked(key)
+        }
+        if let named = purchase.productId, named != storeProductID.rawValue {
+            return .rejected(.productMismatch, knownKey: key)
+        }
+        guard rules.mayBelongToPlayer(purchase.obfuscatedExternalAccountId) else {
+            return .rejected(.belongsToAnotherPlayer, knownKey: key)
+        }
+        let kind = Kind(purchase.purchaseType)
+        if kind == .unknown { return parked(key) }
+        // Test purchases come from the production endpoint and look real but for this flag.
+        guard kind != .test || rules.sandbox.allows(rules.submission.player) else {
+            return .rejected(.sandboxNotAllowed, knownKey: key)
+        }
+        switch purchase.purchaseState {
+        case Self.purchased: break
+        case Self.cancelled: return .rejected(.cancelled, knownKey: key)
+        case Self.pending: return .awaitingPayment(knownKey: key)
+        default: return parked(key)
+        }
+        switch rules.product(storeProductID) {
+        case .unknown:
+            return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
+        case .mismatch:
+            return .rejected(.productMismatch, knownKey: key)
+        case .product(let product):
+            return verdict(on: purchase, of: product, storeProductID, kind: kind, token: token, key: key)
+        }
+    }
+
+    private func verdict(
+        on purchase: GoogleProductPurchase, of product: Product, _ storeProductID: StoreProductID, kind: Kind,
+        token: PurchaseToken, key: PurchaseKey
+    ) -> Verdict {
+        guard let quantity = creditableQuantity(of: purchase, kind: kind) else { return parked(key) }
+        guard quantity > 0 else { return .rejected(.refunded, knownKey: key) }
+        switch PurchaseRules.grants(of: product, quantity: quantity) {
+        case .failure(let error):
+            return limits.verdict(on: error, key: key)
+        case .success(let grants):
+            let purchase = VerifiedPurchase(
+                key: key, store: .googlePlay, environment: kind == .test ? .sandbox : .production,
+                storeProductID: storeProductID, product: product, quantity: quantity, grants: grants,
+                orderID: purchase.orderId, purchasedAtMilliseconds: purchase.purchaseTimeMillis,
+                storefront: purchase.regionCode, isTest: kind == .test, isPromo: kind == .free,
+                accountToken: purchase.obfuscatedExternalAccountId,
+                duty: duty(after: purchase, of: product, storeProductID, token: token))
+            return .verified([purchase])
+        }
+    }
+
+    /// How many of the bought pieces are still paid for; 0 when all were refunded, nil when the numbers make no sense.
+    private func creditableQuantity(of purchase: GoogleProductPurchase, kind: Kind) -> Int64? {
+        guard (1...Limits.quantityMax).contains(purchase.quantity) else { return nil }
+        // Nothing can be refunded of what cost nothing, so there the number says nothing about a refund.
+        guard let left = purchase.refundableQuantity, kind != .free else { return purchase.quantity }
+        return (0...purchase.quantity).contains(left) ? left : nil
+    }
+
+    private func duty(
+        after purchase: GoogleProductPurchase, of product: Product, _ storeProductID: StoreProductID,
+        token: PurchaseToken
+    ) -> StoreDuty? {
+        let kind: StoreDuty.Kind
+        if product.type == .consumable, consumption == .server {
+            if purchase.consumptionState == 1 { return nil }
+            kind = .googleConsume
+        } else {
+            if purchase.acknowledgementState == 1 || purchase.consumptionState == 1 { return nil }
+            kind = .googleAcknowledge
+        }
+        return StoreDuty(kind, package: package, storeProductID: storeProductID, token: token)
+    }
+
+    private func parked(_ key: PurchaseKey) -> Verdict {
+        .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownState, knownKey: key)
+    }
+}

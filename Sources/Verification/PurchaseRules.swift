@@ -1,0 +1,68 @@
+import Commerce
+import Signing
+
+/// The questions both stores' answers are asked before a purchase counts; no I/O, so every rule is a table in the tests.
+struct PurchaseRules: Sendable {
+    let submission: ReceiptSubmission
+    let catalogue: Catalogue
+    let sandbox: SandboxPolicy
+    let accountTokenNamespace: [UInt8]?
+
+    /// Whether the account token in the store's data is this player's, or absent.
+    func mayBelongToPlayer(_ storeToken: String?) -> Bool {
+        guard let storeToken, !storeToken.isEmpty else { return true }
+        if let expected = submission.accountToken { return AccountBinding(expected: expected).allows(storeToken) }
+        guard let accountTokenNamespace else { return true }
+        let expected = UUIDv5.make(namespace: accountTokenNamespace, name: submission.player.rawValue)
+        return AccountBinding(expected: expected).allows(storeToken)
+    }
+
+    /// What the catalogue says about the product the *store* sold.
+    func product(_ storeProductID: StoreProductID) -> ProductMatch {
+        guard let product = catalogue.product(store: submission.store, storeProductID: storeProductID) else {
+            return .unknown
+        }
+        // The client's product id decides nothing; it is only held against the store's (attack table row 28).
+        if let claimed = submission.product, claimed != product.id { return .mismatch }
+        return .product(product)
+    }
+
+    /// The same player and receipt, with no product named.
+    var withoutClaim: PurchaseRules {
+        let unclaimed = ReceiptSubmission(
+            player: submission.player, product: nil, receipt: submission.receipt, accountToken: submission.accountToken)
+        return PurchaseRules(
+            submission: unclaimed, catalogue: catalogue, sandbox: sandbox,
+            accountTokenNamespace: accountTokenNamespace)
+    }
+
+    /// What `quantity` of a product gives, or why that cannot be said.
+    static func grants(
+        of product: Product, quantity: Int64, entitlementsOnly: Bool = false
+    ) -> Result<Grants, GrantError> {
+        Result { () throws(GrantError) in
+            var grants = try product.grants(quantity: quantity)
+            if entitlementsOnly { grants.currencies = [] }
+            return grants
+        }
+    }
+}
+
+/// How a store's product id relates to the catalogue and to the request.
+enum ProductMatch {
+    case product(Product)
+    /// Sold by the store, missing in the catalogue: our mistake, so the purchase waits for a new catalogue.
+    case unknown
+    /// The request names another product than the store sold.
+    case mismatch
+}
+
+extension PurchaseKey {
+    static func apple(environment: StoreEnvironment, transactionID: TransactionID) -> PurchaseKey {
+        apple(environment: environment, transactionID: transactionID) { Digest.sha256($0) }
+    }
+
+    static func google(token: PurchaseToken) -> PurchaseKey {
+        google(token: token) { Digest.sha256($0) }
+    }
+}

@@ -1,1 +1,0 @@
-// Verification: Apple and Google: wire types, API clients, verdicts.
