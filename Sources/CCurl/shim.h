@@ -63,3 +63,7 @@ static inline CURLSHcode teller_share_data(CURLSH *share, curl_lock_data data) {
 static inline curl_socket_t teller_no_socket(void) { return CURL_SOCKET_TIMEOUT; }
 // Swift sees SOCK_CLOEXEC as an enum here and as a number there, depending on what else was imported.
 static inline int teller_socket_flags(void) { return SOCK_CLOEXEC | SOCK_NONBLOCK; }
+// Where to connect, parsed once for many requests.
+static inline CURLcode teller_setopt_origin(CURL *easy, CURLU *origin) {
+    return curl_easy_setopt(easy, CURLOPT_CURLU, origin);
+}

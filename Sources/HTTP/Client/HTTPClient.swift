@@ -39,6 +39,7 @@ public final class HTTPClient {
     private let metrics: HTTPClientMetrics?
     private var share: UnsafeMutableRawPointer?
     private var headerLists = HeaderListCache()
+    private var origins = OriginCache()
 
     private var shards: [CurlShard] = []
     /// No shard before this one has room.
@@ -115,7 +116,9 @@ public final class HTTPClient {
     private func start(_ exchange: Exchange) {
         guard exchange.continuation != nil else { return }
         let request = exchange.request
-        guard let headers = headerLists.list(for: request.headers) else {
+        guard let (origin, target) = origins.divide(request.url), let headers = headerLists.list(for: request.headers),
+            HeaderList.isToken(request.method.rawValue)
+        else {
             end(exchange, .failure(HTTPClientError(.invalidRequest, wasNeverSent: true)))
             return
         }
@@ -126,11 +129,8 @@ public final class HTTPClient {
             return
         }
         let waited = Duration.milliseconds(clock() - exchange.startedAt)
-        if let failure = transfer.prepare(request, headers: headers, deadline: request.deadline - waited) {
-            idle.append(transfer)
-            end(exchange, .failure(failure))
-            return
-        }
+        transfer.prepare(
+            request, to: origin, target: target, headers: headers, deadline: request.deadline - waited)
         inFlight += 1
         transfer.exchange = exchange
         exchange.transfer = transfer

@@ -19,12 +19,14 @@ final class Transfer {
     private var headers: HeaderList?
     private var method: HTTPMethod = .get
     private var hasBody = false
-    private var isSecure = false
+    private var origin: Origin?
+    private let hasProxy: Bool
     private var deadlineMilliseconds = -1
 
     init?(_ configuration: HTTPClient.Configuration, sockets: SocketTable, share: UnsafeMutableRawPointer?) {
         guard let easy = curl_easy_init() else { return nil }
         self.easy = easy
+        hasProxy = configuration.proxy != nil
         setUp(configuration, sockets: sockets, share: share)
     }
 
@@ -60,6 +62,7 @@ final class Transfer {
         teller_setopt_long(easy, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2))
         // An empty text means "no proxy, whatever the environment says" (CURLOPT_PROXY).
         teller_setopt_text(easy, CURLOPT_PROXY, configuration.proxy ?? "")
+        teller_setopt_text(easy, CURLOPT_NOPROXY, "")
         teller_setopt_text(easy, CURLOPT_USERAGENT, configuration.userAgent)
         teller_setopt_long(easy, CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout.inMilliseconds))
         // Allocated per transfer for its whole life, so its size times the requests in flight is what counts.
@@ -74,31 +77,33 @@ final class Transfer {
     }
 
     /// Gives the handle the parts of `request`.
-    ///
-    /// - Returns: What is wrong with the request, if anything.
-    func prepare(_ request: OutgoingRequest, headers: HeaderList, deadline: Duration) -> HTTPClientError? {
-        guard !request.url.utf8.contains(0), teller_setopt_text(easy, CURLOPT_URL, request.url) == CURLE_OK else {
-            return HTTPClientError(.invalidRequest, wasNeverSent: true)
-        }
+    func prepare(_ request: OutgoingRequest, to origin: Origin, target: String, headers: HeaderList, deadline: Duration)
+    {
+        if self.origin !== origin { setOrigin(origin) }
+        // A plain-HTTP proxy wants the whole URL as the target.
+        let isProxied = hasProxy && !origin.isSecure
+        teller_setopt_text(easy, CURLOPT_REQUEST_TARGET, isProxied ? origin.url + target : target)
         if self.headers !== headers {
             teller_setopt_headers(easy, headers.list)
             self.headers = headers
         }
         setMethod(request.method, body: request.body)
-        let secure =
-            request.url.utf8.count > 4 && request.url.utf8.dropFirst(4).first?.lowercasedASCII == UInt8(ascii: "s")
-        if secure != isSecure {
-            // Rather wait for the first answer's protocol than open a connection per request: HTTP/2 shares one.
-            teller_setopt_long(easy, CURLOPT_PIPEWAIT, secure ? 1 : 0)
-            isSecure = secure
-        }
         let milliseconds = Int(max(deadline.inMilliseconds, 1))
         if milliseconds != deadlineMilliseconds {
             teller_setopt_long(easy, CURLOPT_TIMEOUT_MS, milliseconds)
             deadlineMilliseconds = milliseconds
         }
         answer.begin(bodyBytesMax: request.answerBytesMax)
-        return nil
+    }
+
+    private func setOrigin(_ origin: Origin) {
+        // The handle decides where the request goes; the text is what libcurl falls back to when it repeats a request
+        // on a new connection because the old one was closed before anything was received.
+        teller_setopt_text(easy, CURLOPT_URL, origin.url)
+        teller_setopt_origin(easy, origin.handle)
+        // Rather wait for the first answer's protocol than open a connection per request: HTTP/2 shares one.
+        teller_setopt_long(easy, CURLOPT_PIPEWAIT, origin.isSecure ? 1 : 0)
+        self.origin = origin
     }
 
     private func setMethod(_ method: HTTPMethod, body: [UInt8]?) {

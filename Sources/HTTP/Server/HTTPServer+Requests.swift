@@ -143,7 +143,7 @@ extension HTTPServer {
 
     private func resume(_ handle: OpaquePointer) {
         MHD_resume_connection(handle)
-        runAtTurnEnd()
+        wakeAtTurnEnd()
     }
 
     /// Hands the answer to libmicrohttpd.
@@ -178,6 +178,7 @@ extension HTTPServer {
         request.phase = .over
         request.handle = nil
         guard let connection = request.connection else { return }
+        request.connection = nil
         connection.request = nil
         connection.since = .now
         if isDraining { connection.endReading() }

@@ -20,7 +20,7 @@ public final class HTTPServer {
         /// A longer body gets 413, unless its route allows more.
         public var bodyBytesMax = 128 << 10
         /// A longer request line with headers gets 414 or 431.
-        public var headerBytesMax = 16 << 10
+        public var headerBytesMax = 8 << 10
         /// A connection that is silent for longer is closed.
         public var idleTimeout: Duration = .seconds(60)
         /// A connection that takes longer to send one request is closed, however busy it is.
@@ -65,8 +65,11 @@ public final class HTTPServer {
     private var daemon: OpaquePointer?
     private var watch: IOWatch?
     private var sweep: LoopTimer?
+    private var pump: Task<Void, Never>?
+    private var sleeper: UnsafeContinuation<Void, Never>?
+    private var isAwake = false
     private var isRunning = false
-    private var willRun = false
+    private var willWake = false
 
     /// Makes a server; it listens from ``start()`` on.
     public init(_ configuration: Configuration, router: Router, logger: Logger, metrics: Metrics? = nil) {
@@ -85,24 +88,32 @@ public final class HTTPServer {
         precondition(daemon == nil, "the server was started twice")
         let listening = try ListeningSocket.open(
             host: configuration.host, port: configuration.port, reusePort: configuration.reusePort)
-        // Half of it is the buffer that requests are read into, the other half is for parsed headers and the answer's.
+        // libmicrohttpd clears a connection's whole memory after each request, so it should be no larger than needed:
+        // what was read, and what the parsed headers and the answer's take.
         var setup = teller_MHD_setup(
             listen_fd: listening.descriptor, connections_max: UInt32(configuration.connectionsMax),
             idle_seconds_max: UInt32(max(1, configuration.idleTimeout.inMilliseconds / 1000)),
-            connection_bytes: configuration.headerBytesMax * 2, handler: Self.requestCame, completed: Self.requestEnded,
+            connection_bytes: configuration.headerBytesMax + 4096, handler: Self.requestCame,
+            completed: Self.requestEnded,
             connection: Self.connectionChanged, owner: Unmanaged.passUnretained(self).toOpaque())
         guard let daemon = teller_MHD_start(&setup) else {
             close(listening.descriptor)
             throw ListenError(host: configuration.host, port: configuration.port, reason: "MHD_start_daemon failed")
         }
         self.daemon = daemon
-        watch = try EventLoop.shared.watch(fd: teller_MHD_epoll_fd(daemon), .readable) { [unowned self] _ in self.run()
+        watch = try EventLoop.shared.watch(fd: teller_MHD_epoll_fd(daemon), .readable) { [unowned self] _ in self.wake()
         }
         sweep = EventLoop.shared.timer(after: Self.sweepInterval, repeating: Self.sweepInterval) { [unowned self] in
             self.sweepConnections()
-            self.run()
+            self.wake()
         }
-        run()
+        // Owns the server until it is stopped, as libmicrohttpd's callbacks need.
+        pump = Task(executorPreference: EventLoop.shared) { @LoopActor @Sendable in
+            while self.daemon != nil {
+                self.run()
+                await self.sleep()
+            }
+        }
         return listening.port
     }
 
@@ -143,6 +154,7 @@ public final class HTTPServer {
         sweep?.cancel()
         if let daemon { MHD_stop_daemon(daemon) }
         daemon = nil
+        wake()
         return drain?.report ?? DrainReport()
     }
 
@@ -159,17 +171,32 @@ public final class HTTPServer {
             // Time-outs are left to the sweep, which comes twice a second.
             guard MHD_get_timeout(daemon, &timeout) == .YES, timeout == 0 else { return }
         }
-        EventLoop.shared.timer(after: .zero) { [weak self] in self?.run() }
+        EventLoop.shared.timer(after: .zero) { [weak self] in self?.wake() }
+    }
+
+    /// Has the pump run libmicrohttpd.
+    ///
+    /// It runs in a task, not in the callback of the watch, because `Task.immediate` begins a handler at once only when
+    /// it is called by a job of this executor; from a bare callback every request would be suspended and resumed.
+    private func wake() {
+        isAwake = true
+        sleeper?.resume()
+        sleeper = nil
+    }
+
+    private func sleep() async {
+        if !isAwake { await withUnsafeContinuation { sleeper = $0 } }
+        isAwake = false
     }
 
     /// Runs libmicrohttpd once more in this turn, for all connections that were resumed in it.
-    func runAtTurnEnd() {
-        guard !willRun else { return }
-        willRun = true
+    func wakeAtTurnEnd() {
+        guard !willWake else { return }
+        willWake = true
         EventLoop.shared.atTurnEnd { [weak self] in
             guard let self else { return }
-            willRun = false
-            run()
+            willWake = false
+            wake()
         }
     }
 

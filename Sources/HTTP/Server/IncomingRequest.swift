@@ -30,7 +30,8 @@ public final class IncomingRequest {
 
     /// libmicrohttpd's connection, valid until the request is over.
     var handle: OpaquePointer?
-    weak var connection: ServerConnection?
+    /// Cleared when the request is over, which ends the cycle with the connection's reference to its request.
+    var connection: ServerConnection?
     var phase = Phase.receiving
     var match: Router.Match?
     var bodyBytesMax = 0
