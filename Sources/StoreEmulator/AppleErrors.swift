@@ -14,7 +14,7 @@ enum AppleErrors {
         5_000_001: "An unknown error occurred. Please try again.",
     ]
 
-    /// "HTTP status = first three digits of errorCode for every known code."
+    /// Apple: "HTTP status = first three digits of errorCode for every known code".
     static func response(code: Int64, now: UnixMilliseconds) -> OutgoingResponse {
         var body = JSONWriter()
         body.object { body in

@@ -57,7 +57,7 @@ public struct PurchaseRequest: Sendable {
     public var player: String
     /// The store's product id.
     public var storeProductID: String
-    /// Apple's word for the type: `Consumable`, `Non-Consumable`, `Auto-Renewable Subscription`, …
+    /// Apple's word for the type: `Consumable`, `Non-Consumable`, `Auto-Renewable Subscription` and so on.
     public var type = "Consumable"
     /// How many.
     public var quantity = 1
