@@ -1,0 +1,221 @@
+import Commerce
+import HTTP
+import ServiceRuntime
+import Testing
+
+@testable import Verification
+
+@LoopActor
+@Suite struct GoogleVerifierTests {
+    private func verdict(
+        _ store: CannedStore, token: String = PlayPurchase.token, product: String? = "gems_pack_medium",
+        accountToken: String? = nil, attempt: VerificationAttempt = .first,
+        _ change: (inout VerificationConfiguration) throws -> Void = { _ in }
+    ) async throws -> Verdict {
+        let submission = try World.submission(
+            token, store: .googlePlay, product: product, accountToken: accountToken)
+        return try await World.verifier(store, change)
+            .verify(submission, catalogue: try World.catalogue(), attempt: attempt)
+    }
+
+    @Test func googleIsAskedAboutTheTokenAsTheClaimedProduct() async throws {
+        let store = CannedStore(answers: PlayPurchase().answer)
+        #expect(try await verdict(store).summary == "verified 1 × gems_pack_medium: 550 gems")
+        let request = try #require(store.purchaseRequests.first)
+        #expect(request.method == .get && store.purchaseRequests.count == 1)
+        #expect(
+            request.url == """
+                https://androidpublisher.googleapis.com/androidpublisher/v3/applications/com.mygame/purchases/products/\
+                gems_500/tokens/aaaabbbbccccddddeeeeffff.AO-J1Omadeup
+                """)
+        #expect(request.headers.contains { $0 == ("Authorization", "Bearer made-up") })
+    }
+
+    nonisolated static let states: [([String: String?], String)] = [
+        (["quantity": "3"], "verified 3 × gems_pack_medium: 1650 gems"),
+        (["quantity": "\"3\""], "verified 3 × gems_pack_medium: 1650 gems"),
+        (["quantity": "3", "refundableQuantity": "1"], "verified 1 × gems_pack_medium: 550 gems"),
+        (["quantity": "3", "refundableQuantity": "3"], "verified 3 × gems_pack_medium: 1650 gems"),
+        (["quantity": "3", "refundableQuantity": "0"], "rejected refunded"),
+        (["quantity": "3", "refundableQuantity": "4"], "open unknown-state"),
+        (["quantity": "0"], "open unknown-state"), (["quantity": "-1"], "open unknown-state"),
+        (["quantity": "2147483648"], "open unknown-state"), (["quantity": "\"three\""], "open unknown-state"),
+        (["quantity": "1.0"], "open unknown-state"),
+        (["purchaseState": nil], "open unknown-state"), (["purchaseState": "null"], "open unknown-state"),
+        (["purchaseState": "3"], "open unknown-state"), (["purchaseState": "-1"], "open unknown-state"),
+        (["purchaseState": "\"0\""], "verified 1 × gems_pack_medium: 550 gems"),
+        (["purchaseState": "\"PURCHASED\""], "open unknown-state"), (["purchaseState": "false"], "open unknown-state"),
+        (["purchaseState": "1"], "rejected cancelled"), (["purchaseState": "2"], "awaiting payment"),
+        (["purchaseType": "1", "orderId": nil], "verified 1 × gems_pack_medium: 550 gems"),
+        (["purchaseType": "2", "orderId": nil], "verified 1 × gems_pack_medium: 550 gems"),
+        (["purchaseType": "1", "refundableQuantity": "0"], "verified 1 × gems_pack_medium: 550 gems"),
+        (["purchaseType": "0"], "rejected sandbox-not-allowed"), (["purchaseType": "9"], "open unknown-state"),
+        (["productId": "\"gems_500\""], "verified 1 × gems_pack_medium: 550 gems"),
+        (["productId": "\"gems_9000\""], "rejected product-mismatch"),
+        (["purchaseToken": "\"\(PlayPurchase.token)\""], "verified 1 × gems_pack_medium: 550 gems"),
+        (["purchaseToken": "\"another\""], "open unknown-state"),
+        (["obfuscatedExternalAccountId": "\"u-5fd1c0\""], "rejected belongs-to-another-player"),
+        (["obfuscatedExternalAccountId": "\"\""], "verified 1 × gems_pack_medium: 550 gems"),
+        (["obfuscatedExternalAccountId": "\"\(World.accountToken())\""], "verified 1 × gems_pack_medium: 550 gems"),
+        (["consumptionState": "1"], "verified 1 × gems_pack_medium: 550 gems"),
+        (
+            ["orderId": "{\"new\":\"shape\"}", "regionCode": "49", "aNewField": "[[[]]]"],
+            "verified 1 × gems_pack_medium: 550 gems"
+        ),
+    ]
+
+    @Test(arguments: states)
+    func answerIsJudged(changes: [String: String?], expected: String) async throws {
+        let verdict = try await verdict(CannedStore(answers: PlayPurchase(changes).answer))
+        #expect(verdict.summary == expected)
+        if verdict.purchases.isEmpty { #expect(verdict.knownKey?.text == "google:\(PlayPurchase.token)") }
+    }
+
+    @Test func verifiedPurchaseCarriesWhatTheLedgerNeeds() async throws {
+        let verdict = try await verdict(CannedStore(answers: PlayPurchase(["quantity": "2"]).answer))
+        let purchase = try #require(verdict.purchases.first)
+        #expect(purchase.key.text == "google:\(PlayPurchase.token)")
+        #expect(purchase.orderID?.rawValue == "GPA.3300-1111-2222-33333" && purchase.storefront == "DE")
+        #expect(purchase.purchasedAtMilliseconds == 1_793_000_000_000 && purchase.quantity == 2)
+        #expect(purchase.environment == .production && !purchase.isTest && !purchase.isPromo)
+        #expect(purchase.storeProductID.rawValue == "gems_500" && purchase.priceMilliunits == nil)
+    }
+
+    @Test func promoPurchaseWithoutOrderIdIsMarked() async throws {
+        let store = CannedStore(answers: PlayPurchase(["purchaseType": "1", "orderId": nil]).answer)
+        let purchase = try #require(try await verdict(store).purchases.first)
+        #expect(purchase.isPromo && purchase.orderID == nil && purchase.environment == .production)
+    }
+
+    @Test func licenceTestersAreCreditedByPolicyOnly() async throws {
+        let ada = try PlayerID(validating: "ada")
+        for (policy, expected) in [
+            (SandboxPolicy.nobody, "rejected sandbox-not-allowed"),
+            (.listed([ada]), "verified 1 × gems_pack_medium: 550 gems"),
+            (.everybody, "verified 1 × gems_pack_medium: 550 gems"),
+        ] {
+            let store = CannedStore(answers: PlayPurchase(["purchaseType": "0"]).answer)
+            let verdict = try await verdict(store) { $0.sandbox = policy }
+            #expect(verdict.summary == expected)
+            if let purchase = verdict.purchases.first {
+                #expect(purchase.isTest && purchase.environment == .sandbox)
+            }
+        }
+    }
+
+    @Test(
+        arguments: [
+            ([:], "gems_500", "gems_pack_medium", GoogleConfiguration.Consumption.server, StoreDuty.Kind.googleConsume),
+            ([:], "gems_500", "gems_pack_medium", .client, .googleAcknowledge),
+            ([:], "doubler", "doubler", .server, .googleAcknowledge),
+            (["acknowledgementState": "1"], "doubler", "doubler", .server, nil),
+            (["acknowledgementState": "1"], "gems_500", "gems_pack_medium", .server, .googleConsume),
+            (["consumptionState": "1"], "gems_500", "gems_pack_medium", .server, nil),
+            (["consumptionState": "1"], "gems_500", "gems_pack_medium", .client, nil),
+            (["acknowledgementState": "1"], "gems_500", "gems_pack_medium", .client, nil),
+        ] as [([String: String?], String, String, GoogleConfiguration.Consumption, StoreDuty.Kind?)])
+    func dutyFollowsProductAndState(
+        changes: [String: String?], storeProduct: String, product: String,
+        consumption: GoogleConfiguration.Consumption, expected: StoreDuty.Kind?
+    ) async throws {
+        let store = CannedStore(answers: PlayPurchase(changes).answer)
+        let verdict = try await verdict(store, product: product) { $0.google?.consumption = consumption }
+        let purchase = try #require(verdict.purchases.first)
+        #expect(purchase.duty?.kind == expected)
+        if let duty = purchase.duty {
+            #expect(duty.storeProductID.rawValue == storeProduct && duty.token.rawValue == PlayPurchase.token)
+        }
+    }
+
+    @Test(arguments: [
+        (404, "purchaseTokenNotFound", 1, 0, "open too-new"), (404, "purchaseTokenNotFound", 20, 59, "open too-new"),
+        (404, "purchaseTokenNotFound", 3, 9999, "open too-new"),
+        (404, "purchaseTokenNotFound", 4, 60, "rejected unknown-purchase"),
+        (400, "invalid", 1, 0, "rejected malformed-receipt"),
+        (400, "purchaseTokenDoesNotMatchPackageName", 1, 0, "rejected wrong-app"),
+        (400, "productNotOwnedByUser", 9, 9999, "open unknown-state"),
+        (403, "forbidden", 99, 99_999, "open our-configuration"),
+        (401, "permissionDenied", 99, 99_999, "open our-configuration"),
+        (404, "applicationNotFound", 99, 99_999, "open our-configuration"),
+        (403, "quotaExceeded", 99, 99_999, "open store-throttled"), (429, "", 99, 99_999, "open store-throttled"),
+        (409, "concurrentUpdate", 99, 99_999, "open store-unavailable"),
+        (410, "purchaseTokenNoLongerValid", 1, 0, "rejected purchase-expired"),
+        (500, "backendError", 99, 99_999, "open store-unavailable"), (503, "", 99, 99_999, "open store-unavailable"),
+    ])
+    func errorIsJudged(status: Int, reason: String, number: Int, seconds: Int, expected: String) async throws {
+        let store = CannedStore(answers: PlayPurchase.error(status, reason))
+        let verdict = try await verdict(
+            store, attempt: VerificationAttempt(number: number, age: .seconds(seconds)))
+        #expect(verdict.summary == expected)
+        #expect(verdict.knownKey?.text == "google:\(PlayPurchase.token)")
+        #expect(store.purchaseRequests.count == 1)
+    }
+
+    @Test func unknownTokenThatAppearsIsCredited() async throws {
+        let store = CannedStore(
+            answers: PlayPurchase.error(404, "purchaseTokenNotFound"), PlayPurchase().answer)
+        let first = try await verdict(store)
+        #expect(first.summary == "open too-new" && first.retryAfter == .seconds(2))
+        let second = try await verdict(store, attempt: VerificationAttempt(number: 2, age: .seconds(2)))
+        #expect(second.summary == "verified 1 × gems_pack_medium: 550 gems")
+    }
+
+    @Test func throttlingSaysHowLongToWait() async throws {
+        let seconds = CannedStore(answers: PlayPurchase.error(429, "", headers: [("Retry-After", "30")]))
+        #expect(try await verdict(seconds).retryAfter == .seconds(30))
+        let silent = CannedStore(answers: PlayPurchase.error(429, ""))
+        #expect(try await verdict(silent).retryAfter == .seconds(5))
+        let endless = CannedStore(answers: PlayPurchase.error(429, "", headers: [("Retry-After", "99999999")]))
+        #expect(try await verdict(endless).retryAfter == .seconds(3600))
+    }
+
+    @Test func playsOriginalJSONSaysWhereToAsk() async throws {
+        let json = #"{"orderId":"GPA.1","productId":"gems_9000","purchaseToken":"\#(PlayPurchase.token)"}"#
+        let store = CannedStore(answers: PlayPurchase().answer)
+        #expect(try await verdict(store, token: json, product: nil).summary.contains("9000 gems"))
+        #expect(store.purchaseRequests.first?.url.contains("/gems_9000/tokens/") == true)
+        // … and no more: the claimed product must be the one Google answered about.
+        #expect(try await verdict(store, token: json).summary == "rejected product-mismatch")
+    }
+
+    @Test func productOutsideTheCatalogueWaitsForOne() async throws {
+        #expect(try await verdict(.silent(), product: "gems_pack_tiny").summary == "open unknown-product")
+        let json = #"{"productId":"gems_1","purchaseToken":"\#(PlayPurchase.token)"}"#
+        let store = CannedStore(answers: PlayPurchase().answer)
+        #expect(try await verdict(store, token: json, product: nil).summary == "open unknown-product")
+        let pending = CannedStore(answers: PlayPurchase(["purchaseState": "2"]).answer)
+        #expect(try await verdict(pending, token: json, product: nil).summary == "awaiting payment")
+    }
+
+    @Test func explicitAccountTokenReplacesTheDefault() async throws {
+        for (inStore, named, expected) in [
+            ("u-5fd1c0", "u-5fd1c0", "verified"), ("u-5fd1c0", "U-5FD1C0", "rejected"),
+            (World.accountToken(), "u-5fd1c0", "rejected"),
+        ] {
+            let store = CannedStore(answers: PlayPurchase(["obfuscatedExternalAccountId": "\"\(inStore)\""]).answer)
+            #expect(try await verdict(store, accountToken: named).summary.hasPrefix(expected))
+        }
+    }
+
+    @Test func requestsAreCountedByStoreEndpointAndClass() async throws {
+        let metrics = Metrics()
+        let store = CannedStore(
+            answers: PlayPurchase().answer, PlayPurchase.error(403, "forbidden"), HTTPAnswer(status: 502, body: []))
+        let verifier = try World.verifier(store, metrics: metrics)
+        let submission = try World.submission(PlayPurchase.token, store: .googlePlay)
+        for _ in 1...3 { _ = await verifier.verify(submission, catalogue: try World.catalogue()) }
+        let text = metrics.render()
+        for (endpoint, kind) in [
+            ("token", "ok"), ("products.get", "ok"), ("products.get", "our_configuration"),
+            ("products.get", "retry_soon"),
+        ] {
+            let line = text.split(separator: "\n").first {
+                $0.hasPrefix("teller_store_requests_total{") && $0.contains("endpoint=\"\(endpoint)\"")
+                    && $0.contains("class=\"\(kind)\"") && $0.contains("store=\"google\"")
+            }
+            #expect(line?.hasSuffix(" 1") == true)
+        }
+        #expect(text.contains("teller_store_request_seconds_count{"))
+        #expect(!text.contains(PlayPurchase.token))
+    }
+}
