@@ -39,7 +39,7 @@ let package = Package(
         library("COpenSSL", debian: "libssl-dev"),
         library("CJansson", debian: "libjansson-dev"),
 
-        module("ServiceRuntime", knows: ["CUV", "CJansson"]),
+        module("ServiceRuntime", knows: ["CUV"]),
         module("Redis", knows: ["CHiredis", "ServiceRuntime"]),
         module("HTTP", knows: ["CCurl", "CMicrohttpd", "ServiceRuntime"]),
         module("Signing", knows: ["COpenSSL", "ServiceRuntime"]),
@@ -73,7 +73,7 @@ let package = Package(
         .target(
             name: "TestSupport", dependencies: ["Redis", "HTTP", "Signing", "StoreEmulator", "ServiceRuntime"],
             path: "Tests/TestSupport", swiftSettings: strict),
-        tests("ServiceRuntimeTests", of: ["ServiceRuntime"]),
+        tests("ServiceRuntimeTests", of: ["ServiceRuntime", "CJansson"]),
         tests("RedisTests", of: ["Redis", "ServiceRuntime"]),
         tests("HTTPTests", of: ["HTTP", "ServiceRuntime"]),
         tests("SigningTests", of: ["Signing", "ServiceRuntime"]),

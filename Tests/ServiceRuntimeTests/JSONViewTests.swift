@@ -21,26 +21,27 @@ import Testing
 
     @Test(arguments: [
         Refused("", "is empty", column: 1),
-        Refused("   ", "ends too early", column: 3),
-        Refused("{\"secret\":1,\"secret\":2}", "has a duplicate key", column: 20),
-        Refused("{\"a\":{\"secret\":1,\"secret\":2}}", "has a duplicate key", column: 25),
-        Refused(#"{"a":1,"\u0061":2}"#, "has a duplicate key", column: 15),
-        Refused(#"["secret\u0000"]"#, "has a NUL character in a string", column: 15),
-        Refused(#"{"secret\u0000":1}"#, "has a NUL character in a string", column: 15),
-        Refused("[\"secret\0\"]", "is not valid JSON", column: 8),
+        Refused("   ", "ends too early", column: 4),
+        Refused("{\"secret\":1,\"secret\":2}", "has a duplicate key", column: 13),
+        Refused("{\"a\":{\"secret\":1,\"secret\":2}}", "has a duplicate key", column: 18),
+        Refused(#"{"a":1,"\u0061":2}"#, "has a duplicate key", column: 8),
+        Refused(#"["secret\u0000"]"#, "has a NUL character in a string", column: 9),
+        Refused(#"{"secret\u0000":1}"#, "has a NUL character in a string", column: 9),
+        Refused("[\"secret\0\"]", "is not valid JSON", column: 9),
+        Refused("[1\0]", "is not valid JSON", column: 3),
         Refused("[1]\0", "has text after its end", column: 4),
-        Refused(Array("[\"".utf8) + [0xff] + Array("\"]".utf8), "is not valid UTF-8", column: 2),
-        Refused(Array("[\"".utf8) + [0xc0, 0xaf] + Array("\"]".utf8), "is not valid UTF-8", column: 2),
-        Refused(Array("[\"".utf8) + [0xed, 0xa0, 0x80] + Array("\"]".utf8), "is not valid UTF-8", column: 2),
+        Refused(Array("[\"".utf8) + [0xff] + Array("\"]".utf8), "is not valid UTF-8", column: 3),
+        Refused(Array("[\"".utf8) + [0xc0, 0xaf] + Array("\"]".utf8), "is not valid UTF-8", column: 3),
+        Refused(Array("[\"".utf8) + [0xed, 0xa0, 0x80] + Array("\"]".utf8), "is not valid UTF-8", column: 3),
         Refused([0xef, 0xbb, 0xbf] + Array("{}".utf8), "is not valid JSON", column: 1),
         Refused("{} x", "has text after its end", column: 4),
         Refused("{}{}", "has text after its end", column: 3),
-        Refused("[1e400]", "has a number that is out of range", column: 6),
-        Refused("[-1e400]", "has a number that is out of range", column: 7),
-        Refused("[9223372036854775808]", "has a number that is out of range", column: 20),
-        Refused("[NaN]", "is not valid JSON", column: 4),
-        Refused("[Infinity]", "is not valid JSON", column: 9),
-        Refused("[01]", "is not valid JSON", column: 2),
+        Refused("[1e400]", "has a number that is out of range", column: 2),
+        Refused("[-1e400]", "has a number that is out of range", column: 2),
+        Refused("[9223372036854775808]", "has a number that is out of range", column: 2),
+        Refused("[NaN]", "is not valid JSON", column: 2),
+        Refused("[Infinity]", "is not valid JSON", column: 2),
+        Refused("[01]", "is not valid JSON", column: 3),
         Refused("[.5]", "is not valid JSON", column: 2),
         Refused("[+1]", "is not valid JSON", column: 2),
         Refused("[1,]", "is not valid JSON", column: 4),
@@ -48,10 +49,17 @@ import Testing
         Refused("{'a':1}", "is not valid JSON", column: 2),
         Refused("{a:1}", "is not valid JSON", column: 2),
         Refused("[1] // no", "has text after its end", column: 5),
-        Refused("{\"a\":", "ends too early", column: 5),
-        Refused("[\"secret", "ends too early", column: 8),
-        Refused("[\"a\nb\"]", "is not valid JSON", line: 1, column: 3),
-        Refused(#"["\ud800"]"#, "is not valid JSON", column: 9),
+        Refused("{\"a\":", "ends too early", column: 6),
+        Refused("[\"secret", "ends too early", column: 9),
+        Refused("[\"a\nb\"]", "is not valid JSON", line: 1, column: 4),
+        Refused(#"["\ud800"]"#, "is not valid JSON", column: 3),
+        Refused(#"["\udc00"]"#, "is not valid JSON", column: 3),
+        Refused(#"["\ud800\u0041"]"#, "is not valid JSON", column: 3),
+        Refused(#"["\u00g0"]"#, "is not valid JSON", column: 7),
+        Refused("tru", "ends too early", column: 4),
+        Refused("[1.]", "is not valid JSON", column: 4),
+        Refused("[1e]", "is not valid JSON", column: 4),
+        Refused("-", "ends too early", column: 2),
         Refused(#"["\x"]"#, "is not valid JSON", column: 4),
         Refused("{\n  \"ä\": 1,\n  \"b\" 2\n}", "is not valid JSON", line: 3, column: 7),
     ])
@@ -80,6 +88,33 @@ import Testing
 
     @Test func objectsCountAsLevelsToo() {
         #expect(throws: JSONError.self) { try JSONView.parse(#"{"a":[{"b":1}]}"#, depthMax: 2) }
+    }
+
+    @Test(arguments: [(1, 0), (24, 23), (25, 0), (25, 24), (26, 25), (100, 3), (20_000, 10_000)])
+    func aDuplicateIsFoundAmongFewKeysAndMany(_ keys: Int, _ duplicate: Int) throws {
+        let members = (0..<keys).map { "\"k\u{e9}\($0)\":[\($0)]" }
+        let all = try JSONView.parse("{" + members.joined(separator: ",") + "}")
+        #expect(try all.members().map(\.key) == (0..<keys).map { "k\u{e9}\($0)" })
+        #expect(try all.elements("k\u{e9}\(duplicate)")[0].int64() == Int64(duplicate))
+        let error = #expect(throws: JSONError.self) {
+            try JSONView.parse("{" + members.joined(separator: ",") + ",\"\\u006b\u{e9}\(duplicate)\":0}")
+        }
+        #expect(error?.reason == "has a duplicate key")
+    }
+
+    @Test func keysThatOnlyLookEqualAreDifferent() throws {
+        let view = try JSONView.parse("{\"\u{e9}\":1,\"e\u{301}\":2}")
+        #expect(try view.int64("\u{e9}") == 1)
+        #expect(try view.int64("e\u{301}") == 2)
+    }
+
+    @Test(arguments: [
+        (#""\ud83d\ude00\u00e4\u0041""#, "😀äA"), (#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{c}\n\r\t"),
+        (#""\uFFFF\uffff""#, "\u{ffff}\u{ffff}"), (#""1234567\n""#, "1234567\n"), (#""12345678\\""#, "12345678\\"),
+    ])
+    func decodesEscapes(_ json: String, _ text: String) throws {
+        #expect(try JSONView.parse(json).string() == text)
+        #expect(try JSONView.parse(json).utf8() == Array(text.utf8))
     }
 
     @Test func aMillionBracketsDoNotReachTheRecursiveParser() {

@@ -1,7 +1,7 @@
 /// Why a JSON document was refused: where, and which rule, but never what it contained.
 ///
 /// Documents here are receipts and store answers, and errors end in logs and in answers to clients. So the texts are
-/// fixed sentences; jansson's own messages quote the input ("near '"secret"'") and are not used.
+/// fixed sentences, and a path shows only keys.
 public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The broken rule as a sentence without a subject, for example "must be a string".
     public let reason: String
@@ -29,7 +29,6 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
 
 /// One step from a node to a child, kept so that the path of an error can be told.
 enum JSONPlace {
-    case document
     case member(String)
     case index(Int)
 
@@ -39,8 +38,6 @@ enum JSONPlace {
     /// Appends this step to `path`, showing only printable ASCII of a key.
     func append(to path: inout String) {
         switch self {
-        case .document:
-            break
         case .index(let index):
             path += "[\(index)]"
         case .member(let key):

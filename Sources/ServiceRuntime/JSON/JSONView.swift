@@ -1,12 +1,13 @@
-import CJansson
-
 /// A lazy view of one node of a parsed JSON document.
 ///
 /// All JSON from outside (requests, queue entries, store answers, configuration) comes in through this type.
 /// Foundation's decoder accepts duplicate keys and NUL and gives no position; here duplicate keys, NUL, invalid UTF-8,
 /// numbers that do not fit, too deep nesting and trailing text are refused with line and column, and the accessors
-/// name the path of a field with the wrong shape. A view copies nothing but the strings it is asked for: it points
-/// into jansson's tree, which one owner object frees with the last view. Paths are only worked out for an error.
+/// name the path of a field with the wrong shape. A view copies nothing but the strings it is asked for: it is an index
+/// into the list of nodes that one document object owns. Paths are only worked out for an error.
+///
+/// The parser is our own, for speed: several documents are parsed per receipt, and jansson takes about ten times as
+/// long (a call per character, an allocation per node). It is the judge in the tests instead.
 public struct JSONView {
     /// The kinds of JSON values; numbers are split the way they are written (`1` integer, `1.0` and `1e3` real).
     public enum Kind: String, Sendable {
@@ -14,77 +15,51 @@ public struct JSONView {
     }
 
     private let document: JSONDocument
-    private let node: UnsafeMutablePointer<json_t>
-    // The container of `node`: jansson shares one `true`, `false` and `null`, so a node alone does not tell its place.
-    private let container: UnsafeMutablePointer<json_t>?
-    private let place: JSONPlace
+    private let index: Int
 
-    private init(
-        _ document: JSONDocument, _ node: UnsafeMutablePointer<json_t>, in container: UnsafeMutablePointer<json_t>?,
-        at place: JSONPlace
-    ) {
+    private init(_ document: JSONDocument, _ index: Int) {
         self.document = document
-        self.node = node
-        self.container = container
-        self.place = place
+        self.index = index
+    }
+
+    private var node: JSONNode { document.nodes[index] }
+
+    /// Parses one complete document; any kind of value is allowed at the top.
+    public static func parse(_ bytes: [UInt8], depthMax: Int = 32) throws(JSONError) -> JSONView {
+        JSONView(try JSONDocument(parsing: bytes, depthMax: depthMax), 0)
     }
 
     /// Parses one complete document; any kind of value is allowed at the top.
     public static func parse(_ bytes: UnsafeRawBufferPointer, depthMax: Int = 32) throws(JSONError) -> JSONView {
-        let document = try JSONDocument(parsing: bytes, depthMax: depthMax)
-        return JSONView(document, document.root, in: nil, at: .document)
-    }
-
-    /// Parses one complete document; any kind of value is allowed at the top.
-    public static func parse(_ bytes: [UInt8], depthMax: Int = 32) throws(JSONError) -> JSONView {
-        let result = bytes.withUnsafeBytes { buffer in
-            Result { () throws(JSONError) in try parse(buffer, depthMax: depthMax) }
-        }
-        return try result.get()
+        try parse(Array(bytes), depthMax: depthMax)
     }
 
     /// Parses one complete document; any kind of value is allowed at the top.
     public static func parse(_ text: String, depthMax: Int = 32) throws(JSONError) -> JSONView {
-        var text = text
-        let result = text.withUTF8 { buffer in
-            Result { () throws(JSONError) in try parse(UnsafeRawBufferPointer(buffer), depthMax: depthMax) }
-        }
-        return try result.get()
+        try parse(Array(text.utf8), depthMax: depthMax)
     }
 
     /// What kind of value this is.
-    public var kind: Kind {
-        switch type {
-        case JSON_OBJECT: .object
-        case JSON_ARRAY: .array
-        case JSON_STRING: .string
-        case JSON_INTEGER: .integer
-        case JSON_REAL: .real
-        case JSON_TRUE, JSON_FALSE: .bool
-        default: .null
-        }
-    }
+    public var kind: Kind { node.kind }
 
     /// True for the literal `null`.
-    public var isNull: Bool { type == JSON_NULL }
+    public var isNull: Bool { node.kind == .null }
 
     /// Number of elements or members; 0 for any other kind.
     public var count: Int {
-        withNode { teller_json_type($0) == JSON_ARRAY ? json_array_size($0) : json_object_size($0) }
+        switch node.kind {
+        case .object, .array: Int(node.length)
+        default: 0
+        }
     }
 
     // MARK: Children
 
     /// The member `key`, `null` included; nil when it is absent or this is not an object.
     public subscript(_ key: String) -> JSONView? {
-        var text = key
-        let child = withNode { node in
-            text.withUTF8 { utf8 in
-                utf8.withMemoryRebound(to: CChar.self) { json_object_getn(node, $0.baseAddress, $0.count) }
-            }
-        }
-        guard let child else { return nil }
-        return JSONView(document, child, in: node, at: .member(key))
+        var key = key
+        let found = key.withUTF8 { document.value(of: $0, in: index) }
+        return found.map { JSONView(document, $0) }
     }
 
     /// The member `key`, `null` included; throws when it is absent or this is not an object.
@@ -108,12 +83,14 @@ public struct JSONView {
     /// The elements of an array, in order.
     public func elements() throws(JSONError) -> [JSONView] {
         guard kind == .array else { throw error("must be an array") }
-        let (document, node) = (document, node)
-        return withExtendedLifetime(document) {
-            (0..<json_array_size(node)).compactMap { index in
-                json_array_get(node, index).map { JSONView(document, $0, in: node, at: .index(index)) }
-            }
+        var elements: [JSONView] = []
+        elements.reserveCapacity(count)
+        var child = index + 1
+        for _ in 0..<count {
+            elements.append(JSONView(document, child))
+            child = document.nodes[child].end
         }
+        return elements
     }
 
     /// The members of an object, in the order of the document.
@@ -122,7 +99,7 @@ public struct JSONView {
         var members: [(key: String, value: JSONView)] = []
         members.reserveCapacity(count)
         forEachMember { key, value in
-            members.append((key, JSONView(document, value, in: node, at: .member(key))))
+            members.append((key, JSONView(document, value)))
         }
         return members
     }
@@ -136,15 +113,12 @@ public struct JSONView {
         return unknown
     }
 
-    private func forEachMember(_ body: (String, UnsafeMutablePointer<json_t>) -> Void) {
-        withNode { node in
-            var iterator = json_object_iter(node)
-            while let current = iterator {
-                if let key = json_object_iter_key(current), let value = json_object_iter_value(current) {
-                    body(Self.text(key, bytes: json_object_iter_key_len(current)), value)
-                }
-                iterator = json_object_iter_next(node, current)
-            }
+    private func forEachMember(_ body: (String, Int) -> Void) {
+        guard kind == .object else { return }
+        var key = index + 1
+        for _ in 0..<count {
+            body(document.text(of: key), key + 1)
+            key = document.nodes[key + 1].end
         }
     }
 
@@ -159,22 +133,24 @@ public struct JSONView {
 
     /// The text of a string of at most `bytesMax` bytes of UTF-8.
     public func string(maxBytes bytesMax: Int = .max) throws(JSONError) -> String {
-        try checkString(bytesMax)
-        return withNode { Self.text(json_string_value($0), bytes: json_string_length($0)) }
+        guard kind == .string else { throw error("must be a string") }
+        let text = document.text(of: index)
+        try check(text.utf8.count, bytesMax)
+        return text
     }
 
     /// The UTF-8 of a string of at most `bytesMax` bytes: cheaper than `string` for what is only passed on.
     public func utf8(maxBytes bytesMax: Int = .max) throws(JSONError) -> [UInt8] {
-        try checkString(bytesMax)
-        return withNode {
-            Array(UnsafeRawBufferPointer(start: json_string_value($0), count: json_string_length($0)))
-        }
+        guard kind == .string else { throw error("must be a string") }
+        let bytes = document.utf8(of: index)
+        try check(bytes.count, bytesMax)
+        return bytes
     }
 
     /// An integer in `range`; a number written as `1.0` or `1e3` is refused.
     public func int64(in range: ClosedRange<Int64> = .min ... .max) throws(JSONError) -> Int64 {
         guard kind == .integer else { throw error("must be an integer") }
-        let value = Int64(withNode { json_integer_value($0) })
+        let value = node.payload
         guard range.contains(value) else {
             throw error("must be an integer from \(range.lowerBound) to \(range.upperBound)")
         }
@@ -184,7 +160,8 @@ public struct JSONView {
     /// A number, written as an integer or a real.
     public func double() throws(JSONError) -> Double {
         switch kind {
-        case .integer, .real: withNode { json_number_value($0) }
+        case .integer: Double(node.payload)
+        case .real: Double(bitPattern: UInt64(bitPattern: node.payload))
         default: throw error("must be a number")
         }
     }
@@ -192,14 +169,11 @@ public struct JSONView {
     /// `true` or `false`.
     public func bool() throws(JSONError) -> Bool {
         guard kind == .bool else { throw error("must be true or false") }
-        return type == JSON_TRUE
+        return node.payload != 0
     }
 
-    private func checkString(_ bytesMax: Int) throws(JSONError) {
-        guard kind == .string else { throw error("must be a string") }
-        guard withNode({ json_string_length($0) }) <= bytesMax else {
-            throw error("must be at most \(bytesMax) bytes long")
-        }
+    private func check(_ bytes: Int, _ bytesMax: Int) throws(JSONError) {
+        guard bytes <= bytesMax else { throw error("must be at most \(bytesMax) bytes long") }
     }
 
     // MARK: Errors
@@ -211,84 +185,14 @@ public struct JSONView {
 
     /// Where this node is in the document, for example `keys[2].id`; empty for the document itself.
     ///
-    /// Searches the tree, so that views need not carry their ancestors: for errors, not for the hot path.
+    /// Walks down from the root, so that views need not carry their ancestors: for errors, not for the hot path.
     public var path: String {
         var path = ""
-        if let container {
-            for step in document.steps(to: container) { step.append(to: &path) }
-        }
-        place.append(to: &path)
+        for step in document.steps(to: index) { step.append(to: &path) }
         return path
     }
-
-    // MARK: jansson
-
-    private var type: json_type { withNode { teller_json_type($0) } }
-
-    /// Keeps the tree alive while `body` looks at it: a bare pointer does not.
-    private func withNode<Answer>(_ body: (UnsafeMutablePointer<json_t>) -> Answer) -> Answer {
-        withExtendedLifetime(document) { body(node) }
-    }
-
-    fileprivate static func text(_ start: UnsafePointer<CChar>?, bytes: Int) -> String {
-        String(decoding: UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : bytes), as: UTF8.self)
-    }
 }
 
-/// A view is tied to a tree whose reference counts and lookups are made for one thread at a time.
+/// A view is for the code that parsed the document; what leaves it is values.
 @available(*, unavailable)
 extension JSONView: Sendable {}
-
-// MARK: - Owner of the tree
-
-/// Owns one reference to a jansson tree.
-private final class JSONDocument {
-    let root: UnsafeMutablePointer<json_t>
-
-    init(parsing bytes: UnsafeRawBufferPointer, depthMax: Int) throws(JSONError) {
-        guard let start = bytes.baseAddress, !bytes.isEmpty else {
-            throw JSONError(reason: "is empty", line: 1, column: 1)
-        }
-        try JSONSyntax.checkDepth(bytes, depthMax: depthMax)
-        var failure = json_error_t()
-        let flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY
-        let tree = json_loadb(start.assumingMemoryBound(to: CChar.self), bytes.count, Int(flags), &failure)
-        guard let tree else { throw JSONSyntax.error(for: failure) }
-        root = tree
-    }
-
-    deinit { json_decref(root) }
-
-    /// The way from the root to `target`, found by identity; empty for the root.
-    func steps(to target: UnsafeMutablePointer<json_t>) -> [JSONPlace] {
-        var steps: [JSONPlace] = []
-        _ = find(target, under: root, &steps)
-        return steps
-    }
-
-    private func find(
-        _ target: UnsafeMutablePointer<json_t>, under node: UnsafeMutablePointer<json_t>, _ steps: inout [JSONPlace]
-    ) -> Bool {
-        if node == target { return true }
-        if teller_json_type(node) == JSON_ARRAY {
-            for index in 0..<json_array_size(node) {
-                guard let child = json_array_get(node, index) else { continue }
-                steps.append(.index(index))
-                if find(target, under: child, &steps) { return true }
-                steps.removeLast()
-            }
-            return false
-        }
-        var iterator = json_object_iter(node)
-        while let current = iterator {
-            if let child = json_object_iter_value(current) {
-                let key = JSONView.text(json_object_iter_key(current), bytes: json_object_iter_key_len(current))
-                steps.append(.member(key))
-                if find(target, under: child, &steps) { return true }
-                steps.removeLast()
-            }
-            iterator = json_object_iter_next(node, current)
-        }
-        return false
-    }
-}
