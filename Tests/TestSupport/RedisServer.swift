@@ -232,11 +232,19 @@ public actor RedisServer {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, input, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
+        // The calling thread may have signals blocked, and the shell would inherit that and never hear of its child's end.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
         pointers.append(nil)
         defer { for pointer in pointers { free(pointer) } }
         var child = pid_t()
-        let status = posix_spawn(&child, arguments[0], &actions, nil, pointers, environ)
+        let status = posix_spawn(&child, arguments[0], &actions, &attributes, pointers, environ)
         guard status == 0 else { throw Failure(description: "posix_spawn: errno \(status)") }
         return child
     }
