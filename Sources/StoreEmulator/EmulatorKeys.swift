@@ -13,10 +13,13 @@ final class EmulatorKeys {
     private let clock: WallClock
     private var others: [ReceiptSigner: MintedChain] = [:]
 
+    /// An RSA key takes hundreds of milliseconds of the loop's time to find, so the emulators of one process share it.
+    private static let googleKey = Result { () throws(KeyError) in try RS256Key.generate() }
+
     init(clock: WallClock) throws(KeyError) {
         self.clock = clock
         apple = try .generate()
-        google = try .generate()
+        google = try Self.googleKey.get()
         chain = try .make(around: clock.now)
     }
 

@@ -21,7 +21,7 @@ public enum StoreEndpointName: String, Sendable, CaseIterable {
     case googleAcknowledge = "google.acknowledge"
 
     /// Whether a pattern means this endpoint: its name, `*`, or a prefix such as `apple` or `apple.sandbox`.
-    func matches(_ pattern: String) -> Bool {
+    public func matches(_ pattern: String) -> Bool {
         pattern == "*" || rawValue == pattern || rawValue.hasPrefix(pattern + ".")
     }
 

@@ -73,7 +73,7 @@ public final class StoreEmulator {
     private var server: HTTPServer?
     private var port = 0
 
-    /// Makes the keys (some 100 ms for the RSA one) and an empty book of purchases.
+    /// Makes the keys (the first time in a process that takes some 100 ms) and an empty book of purchases.
     ///
     /// - Throws: ``EmulatorError``.
     public init(_ configuration: Configuration = Configuration(), logger: Logger = .disabled) throws {

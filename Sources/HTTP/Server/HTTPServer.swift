@@ -146,7 +146,12 @@ public final class HTTPServer {
             // "MHD_stop_daemon: all suspended connections must be resumed before" it is called.
             drain?.report.abandoned += 1
             request.task?.cancel()
-            answer(request, Problem.stopping.response)
+            // One that was told to hang has its "answer" already, and is suspended all the same.
+            if request.response?.fault == .hang {
+                refuse(request)
+            } else {
+                answer(request, Problem.stopping.response)
+            }
         }
         // One pass to resume, one to answer, one to see what is left; the rest is cut off.
         for _ in 0..<4 { if let daemon { MHD_run(daemon) } }
