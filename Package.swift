@@ -81,7 +81,7 @@ let package = Package(
         tests("JobsTests", of: ["Jobs", "Redis", "ServiceRuntime"]),
         tests(
             "VerificationTests", of: ["Verification", "Commerce", "HTTP", "Signing", "StoreEmulator", "ServiceRuntime"]),
-        tests("LedgerTests", of: ["Ledger", "Commerce", "Redis", "ServiceRuntime"]),
+        tests("LedgerTests", of: ["Ledger", "Commerce", "Redis", "Signing", "ServiceRuntime"]),
         tests(
             "ShopAPITests", of: ["ShopAPI", "Commerce", "HTTP", "Signing", "Jobs", "Ledger", "Redis", "ServiceRuntime"]),
         tests(

@@ -23,7 +23,10 @@ extension LedgerEntry {
             writer.member("store", store.rawValue)
             writer.member("environment", environment.rawValue)
             writer.member("transactionId", transactionID?.rawValue)
-            writer.member("originalTransactionId", originalTransactionID?.rawValue)
+            // A first purchase starts its own chain: the same id twice would be a tenth of the entry.
+            if originalTransactionID != transactionID {
+                writer.member("originalTransactionId", originalTransactionID?.rawValue)
+            }
             writer.member("orderId", orderID?.rawValue)
             writer.member("productId", product.rawValue)
             writer.member("storeProductId", storeProductID.rawValue)
@@ -55,7 +58,8 @@ extension LedgerEntry {
         store = try view.choice("store", Store.self)
         environment = try view.choice("environment", StoreEnvironment.self)
         transactionID = try view.optionalIdentifier("transactionId", TransactionID.self)
-        originalTransactionID = try view.optionalIdentifier("originalTransactionId", TransactionID.self)
+        originalTransactionID =
+            try view.optionalIdentifier("originalTransactionId", TransactionID.self) ?? transactionID
         orderID = try view.optionalIdentifier("orderId", OrderID.self)
         product = try view.identifier("productId", ProductID.self)
         storeProductID = try view.identifier("storeProductId", StoreProductID.self)

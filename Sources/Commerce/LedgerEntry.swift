@@ -24,7 +24,7 @@ public struct LedgerEntry: Sendable, Equatable {
     public var environment: StoreEnvironment
     /// Apple's id of the charge.
     public var transactionID: TransactionID?
-    /// Apple's id of the first charge of the chain.
+    /// Apple's id of the first charge of the chain; written only when it is another than `transactionID`.
     public var originalTransactionID: TransactionID?
     /// Google's id of the charge.
     public var orderID: OrderID?
@@ -67,7 +67,7 @@ public struct LedgerEntry: Sendable, Equatable {
         store = purchase.store
         environment = purchase.environment
         transactionID = purchase.transactionID
-        originalTransactionID = purchase.originalTransactionID
+        originalTransactionID = purchase.originalTransactionID ?? purchase.transactionID
         orderID = purchase.orderID
         product = purchase.product.id
         storeProductID = purchase.storeProductID

@@ -12,7 +12,7 @@ import Testing
         #expect(
             String(decoding: entry.json, as: UTF8.self) == """
                 {"v":1,"kind":"credit","key":"apple:Sandbox:2000000403755054","store":"apple","environment":"Sandbox",\
-                "transactionId":"2000000403755054","originalTransactionId":"2000000403755054",\
+                "transactionId":"2000000403755054",\
                 "productId":"gems_pack_medium","storeProductId":"com.mygame.gems.500","quantity":2,\
                 "grants":{"gems":"1100"},"priceMilliunits":4990,"priceCurrency":"EUR","storefront":"DEU","test":true,\
                 "purchasedAtMs":1793000000000,"product":{"type":"iap_consumable","displayName":"500 crystals",\
@@ -30,6 +30,13 @@ import Testing
         #expect(promo.grants.entitlements.map(\.rawValue) == ["gold_pass"])
         #expect(promo.isPromo)
         #expect(promo.orderID == nil)
+    }
+
+    @Test func anotherOriginalTransactionIsKept() throws {
+        var entry = LedgerEntry(crediting: try Samples.applePurchase(), submission: Self.submission)
+        entry.originalTransactionID = try TransactionID(validating: "2000000403750000")
+        #expect(try LedgerEntry(json: try JSONView.parse(entry.json)) == entry)
+        #expect(String(decoding: entry.json, as: UTF8.self).contains("\"originalTransactionId\":\"2000000403750000\""))
     }
 
     @Test func timeAndBraceCompleteTheOpenForm() throws {
@@ -50,7 +57,7 @@ import Testing
         ("\"1100\"", "\"11.5\"", "grants.gems"), ("\"1100\"", "\"9007199254740992\"", "grants.gems"),
         ("\"gems\":", "\"Gems\":", "grants.Gems"), ("\"quantity\":2", "\"quantity\":\"2\"", "quantity"),
         ("\"creditedAtMs\":7", "\"creditedAtMs\":null", "creditedAtMs"),
-        ("\"2000000403755054\",\"orig", "2000000403755054,\"orig", "transactionId"),
+        ("\"2000000403755054\",\"prod", "2000000403755054,\"prod", "transactionId"),
     ]
 
     @Test(arguments: broken.indices)
