@@ -1,0 +1,84 @@
+public import Redis
+import ServiceRuntime
+
+/// How full a queue is, and how old its oldest jobs are.
+public struct QueueDepth: Sendable, Equatable {
+    /// The queue's name.
+    public let queue: String
+    /// Jobs in the pending list.
+    public let pending: Int
+    /// Jobs between the list and a worker.
+    public let arrived: Int
+    /// Jobs that wait to be leased alone.
+    public let suspects: Int
+    /// Jobs that wait for their retry.
+    public let retry: Int
+    /// Age of the oldest pending job; nil when there is none or it is a bare one, whose age nobody wrote down.
+    public let oldestPending: Duration?
+    /// Age of the oldest arrived job; nil as above.
+    public let oldestArrived: Duration?
+    /// Time until the next retry is due; negative when it is overdue.
+    public let nextRetry: Duration?
+}
+
+/// A registered worker.
+public struct WorkerState: Sendable, Equatable {
+    /// `host:pid:nonce`.
+    public let worker: String
+    /// Time since its last heartbeat.
+    public let heartbeatAge: Duration
+    /// Leases it holds.
+    public let running: Int
+    /// Whether its heartbeat is older than a lease, so that it will be reaped.
+    public let isStale: Bool
+}
+
+extension JobQueue {
+    /// Depth and age of one queue.
+    ///
+    /// Reads at most two payloads, and blocks Redis for no longer than a lease does.
+    public func depth(of queue: String) async throws(RedisError) -> QueueDepth {
+        try Self.check(queue: queue)
+        let now = try await serverNow()
+        let names = keys.queue(queue)
+        let replies = await redis.send(pipeline: [
+            ["LLEN", .string(names.pending)], ["LLEN", .string(names.arrived)], ["LLEN", .string(names.suspects)],
+            ["ZCARD", .string(names.retry)], ["LINDEX", .string(names.pending), "-1"],
+            ["LINDEX", .string(names.arrived), "-1"], ["ZRANGE", .string(names.retry), "0", "0", "WITHSCORES"],
+        ])
+        var values: [RedisValue] = []
+        for reply in replies { values.append(try reply.get()) }
+        let due = values[6].elements?.last?.text.flatMap { Double($0) }
+        return QueueDepth(
+            queue: queue, pending: Int(values[0].int ?? 0), arrived: Int(values[1].int ?? 0),
+            suspects: Int(values[2].int ?? 0), retry: Int(values[3].int ?? 0),
+            oldestPending: Self.age(values[4], now), oldestArrived: Self.age(values[5], now),
+            nextRetry: due.map { .milliseconds(Int64($0) - now) })
+    }
+
+    /// All registered workers, the longest silent first.
+    public func workers() async throws(RedisError) -> [WorkerState] {
+        let now = try await serverNow()
+        let pairs =
+            try await redis.send(["ZRANGE", .string(keys.workers), "0", "-1", "WITHSCORES"], idempotent: true).elements
+            ?? []
+        var states: [WorkerState] = []
+        for index in stride(from: 0, to: pairs.count - 1, by: 2) {
+            guard let name = pairs[index].text, let beat = pairs[index + 1].text.flatMap({ Double($0) }) else {
+                continue
+            }
+            let running = try await redis.send(["HLEN", .string(keys.prefix + "running:" + name)], idempotent: true).int
+            let age = Duration.milliseconds(now - Int64(beat))
+            states.append(
+                WorkerState(
+                    worker: name, heartbeatAge: age, running: Int(running ?? 0),
+                    isStale: age > configuration.leasePeriod))
+        }
+        return states
+    }
+
+    private static func age(_ entry: RedisValue, _ now: Int64) -> Duration? {
+        guard let seen = entry.bytes.flatMap({ JobEntry($0) })?.firstSeenMs else { return nil }
+        return .milliseconds(now - seen)
+    }
+}

@@ -1,0 +1,46 @@
+import Redis
+
+/// Every Redis key of this module, derived in one place.
+///
+/// All share the hash tag `{p}`: one partition is one slot.
+struct JobKeys: Sendable {
+    /// Begins every key of the partition.
+    let prefix: String
+    let meta: String
+    let workers: String
+    let dead: String
+    let deadIndex: String
+    let pendingPrefix: String
+    let settledChannel: String
+
+    init(partition: Int) {
+        let prefix = "teller:{\(partition)}:"
+        self.prefix = prefix
+        meta = prefix + "meta"
+        workers = prefix + "workers"
+        dead = prefix + "dead"
+        deadIndex = prefix + "dead:index"
+        pendingPrefix = prefix + "pending:"
+        settledChannel = prefix + "settled"
+    }
+
+    /// The keys of one queue (a store, or its duties).
+    struct Queue: Sendable {
+        let pending: String
+        let arrived: String
+        let suspects: String
+        let retry: String
+        /// Which worker drains itself to run suspects alone; expires.
+        let ward: String
+    }
+
+    func queue(_ name: String) -> Queue {
+        Queue(
+            pending: pendingPrefix + name, arrived: prefix + "arrived:" + name, suspects: prefix + "suspects:" + name,
+            retry: prefix + "retry:" + name, ward: prefix + "ward:" + name)
+    }
+
+    func running(_ worker: WorkerID) -> String { prefix + "running:" + worker.text }
+
+    func status(_ submission: String) -> String { prefix + "status:" + submission }
+}

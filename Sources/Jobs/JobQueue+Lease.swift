@@ -1,0 +1,124 @@
+public import Redis
+import ServiceRuntime
+
+extension JobQueue {
+    /// Takes up to `max` jobs: retries that are due first, then what arrived, then the list; beats the heart.
+    ///
+    /// Does not wait. Returns nothing while a suspect is held, and while this worker lets go of everything else in order
+    /// to run one alone. Registers the worker when it is not, which also is how one that was reaped comes back: with
+    /// nothing held.
+    ///
+    /// - Throws: ``RedisError``. Whatever a lost reply may have leased is found by ``adopt()``.
+    public func lease(queue: String, max: Int) async throws(RedisError) -> [Lease] {
+        try Self.check(queue: queue)
+        let worker = try requireWorker()
+        guard max > 0, drainingFor == nil || drainingFor == queue else { return [] }
+        let wanted = Int64(min(max, configuration.leaseMax))
+        let numbers = nextNumber..<(nextNumber + wanted)
+        nextNumber = numbers.upperBound
+        reserved.append(numbers)
+        defer { reserved.removeAll { $0 == numbers } }
+        let start = MonotonicInstant.now
+        let reply: RedisValue
+        do throws(RedisError) {
+            reply = try await callLease(worker, queue, numbers)
+        } catch {
+            guard error.isUnregisteredWorker else {
+                mustAdopt = true
+                throw error
+            }
+            try await register()
+            reply = try await callLease(worker, queue, numbers)
+        }
+        lastLeaseRoundTrip = .now
+        counters.observeLease(seconds: start.elapsedSeconds)
+        return try await accept(reply, queue: queue)
+    }
+
+    private func callLease(
+        _ worker: WorkerID, _ queue: String, _ numbers: Range<Int64>
+    ) async throws(RedisError) -> RedisValue {
+        let names = keys.queue(queue)
+        return try await redis.evaluate(
+            JobScripts.lease,
+            keys: [
+                meta, .string(keys.workers), .string(keys.running(worker)), .string(names.retry),
+                .string(names.arrived),
+                .string(names.pending), .string(names.suspects), .string(names.ward),
+            ],
+            arguments: [
+                incarnationArgument, .string(worker.text), .string(queue), .int(Int64(numbers.count)),
+                .int(numbers.lowerBound), .int(configuration.leasePeriod.inMilliseconds),
+                .int(Int64(configuration.suspectCrashes)),
+            ])
+    }
+
+    private func accept(_ reply: RedisValue, queue: String) async throws(RedisError) -> [Lease] {
+        guard let parts = reply.elements, parts.count == 3, let now = parts[0].int, let mode = parts[1].text,
+            let pairs = parts[2].elements
+        else { throw RedisError(.protocolError, "lease: unexpected answer") }
+        serverTold(now)
+        pulse.beat(serverMs: now, configuration)
+        if mode == "drain" {
+            drainingFor = queue
+        } else if drainingFor == queue {
+            drainingFor = nil
+        }
+        let leases = try await hold(pairs, leasedAt: now)
+        counters.count(.leased, queue, by: leases.count)
+        return leases
+    }
+
+    /// Takes note of `[lease id, entry, …]` as held, and buries what has no readable header.
+    func hold(_ pairs: [RedisValue], leasedAt now: Int64) async throws(RedisError) -> [Lease] {
+        var leases: [Lease] = []
+        var unreadable: [Lease] = []
+        leases.reserveCapacity(pairs.count / 2)
+        for index in stride(from: 0, to: pairs.count - 1, by: 2) {
+            guard let id = pairs[index].text, let number = Lease.number(of: id), let entry = pairs[index + 1].bytes
+            else {
+                continue
+            }
+            let queue = Lease.queue(of: id)
+            held[number] = false
+            if let lease = Lease(id: id, queue: queue, entry: entry, leasedAt: now) {
+                leases.append(lease)
+            } else {
+                unreadable.append(Lease(unreadable: id, number: number, queue: queue, entry: entry, leasedAt: now))
+            }
+        }
+        for lease in unreadable {
+            logger.warning("job buried: header unreadable", ["queue": .string(lease.queue)])
+            // Not worth losing the others: what cannot be buried now is adopted, and tried again, later.
+            _ = try? await bury(lease, reasons: ["unreadable-header"], status: nil, isMalformed: true)
+        }
+        return leases
+    }
+
+    /// Gives a bare job (one that another program pushed) its submission, and its first status with it.
+    ///
+    /// - Returns: The lease under its submission; nil when it is not this worker's any more.
+    public func identify(
+        _ lease: Lease, as submission: String, pendingStatus: [UInt8]
+    ) async throws(RedisError) -> Lease? {
+        try Self.check(submission: submission)
+        try Self.check(status: pendingStatus)
+        let answer = try await transition(lease, ends: false) { () async throws(RedisError) in
+            try await self.batches.identify.call(
+                keys: [.string(self.keys.status(submission))],
+                arguments: [.string(lease.id), .string(submission), .bytes(pendingStatus)])
+        }
+        guard answer.int == 1 else {
+            forget(lease)
+            return nil
+        }
+        var identified = lease
+        identified.submission = submission
+        return identified
+    }
+
+    func requireWorker() throws(RedisError) -> WorkerID {
+        guard let worker else { throw RedisError(.refused, "this queue was opened without a worker") }
+        return worker
+    }
+}

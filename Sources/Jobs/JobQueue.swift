@@ -1,0 +1,196 @@
+public import Redis
+public import ServiceRuntime
+
+/// The durable queue in one partition of Redis; it knows no receipts.
+///
+/// A job is an entry that is always in exactly one place: a `pending` list, `arrived`, the `running` hash of one worker, a
+/// `retry` set, `suspects`, or the dead letters; every move between two of them is one Lua script that names both, so
+/// there is no moment in which a crash could lose it. A worker that dies leaves its jobs in its `running` hash, where any
+/// other worker finds them as soon as the heartbeat is older than a lease (``sweep()``). A reply that is lost leaves a
+/// lease that its own worker does not know of; ``adopt()`` finds those. What may happen twice is that a job is *worked on*
+/// twice (nothing can tell a slow worker from a dead one), and so effects must be idempotent and every transition says
+/// whether the lease was still this worker's.
+///
+/// Every script first compares the incarnation in the meta hash with the one this process was started for: on a Redis
+/// that was wiped or is another one all of them fail with ``RedisError/isWrongIncarnation`` instead of starting afresh.
+@LoopActor
+public final class JobQueue {
+    let redis: RedisConnection
+    let keys: JobKeys
+    let incarnation: String
+    let configuration: Configuration
+    let logger: Logger
+    let counters: JobCounters
+    let batches: Batches
+
+    /// This worker's name; nil for a process that only enqueues and inspects.
+    public let worker: WorkerID?
+
+    /// Leases by number: `false` while worked on, `true` while a transition is on its way.
+    var held: [Int64: Bool] = [:]
+    /// Numbers that lease calls without a reply may have used: what is found under them is not lost, it is coming.
+    var reserved: [Range<Int64>] = []
+    var nextNumber: Int64 = 1
+    /// The queue for whose suspects this worker lets go of everything else.
+    var drainingFor: String?
+    var mustAdopt = true
+    var isAdopting = false
+    var pulse = Pulse()
+
+    private var blocking: [String: BlockingConnection] = [:]
+    private var waiting: Set<String> = []
+    private let blockingConfiguration: RedisConfiguration?
+    private let blockingMetrics: Metrics?
+    private var serverClock: (ms: Int64, at: MonotonicInstant)?
+
+    /// When a lease call was last answered: the proof that work can be had, unlike PING on another connection.
+    public internal(set) var lastLeaseRoundTrip: MonotonicInstant?
+
+    /// Binds a queue to a connection; nothing is sent.
+    ///
+    /// `incarnation` is ``Meta/incarnation`` as read when the process started; `worker` this worker's name, nil when the
+    /// process does not lease; `blocking` how ``waitForWork(queue:)`` connects, nil when it is not used.
+    public init(
+        redis: RedisConnection, partition: Int = 0, incarnation: String, worker: WorkerID?,
+        blocking: RedisConfiguration? = nil, configuration: Configuration = Configuration(), logger: Logger,
+        metrics: Metrics?
+    ) {
+        precondition(
+            configuration.heartbeatInterval * 2 <= configuration.leasePeriod,
+            "a worker beats at least twice in a lease period")
+        self.redis = redis
+        keys = JobKeys(partition: partition)
+        self.incarnation = incarnation
+        self.worker = worker
+        self.configuration = configuration
+        self.logger = logger
+        counters = JobCounters(metrics)
+        blockingConfiguration = blocking
+        blockingMetrics = metrics
+        batches = Batches(redis, keys, incarnation, worker, configuration)
+        redis.onReconnect { [weak self] in self?.connectionWasRenewed() }
+        guard worker != nil else { return }
+        metrics?.gauge("teller_jobs_running", "Leases that this worker holds.") { [weak self] in
+            Double(self?.held.count ?? 0)
+        }
+        metrics?.gauge("teller_jobs_last_lease_age_seconds", "Time since a lease call was last answered.") {
+            [weak self] in
+            self?.lastLeaseRoundTrip?.elapsedSeconds ?? -1
+        }
+    }
+
+    /// The channel on which ids of settled and buried submissions are published, joined by line feeds.
+    public var settledChannel: String { keys.settledChannel }
+
+    /// How many leases this worker holds.
+    public var heldCount: Int { held.count }
+
+    /// The status of a submission as it was last written; nil when there is none (it lives 24 hours).
+    public func status(of submission: String) async throws(RedisError) -> [UInt8]? {
+        guard JobName.isValid(submission) else { return nil }
+        return try await redis.send(["GET", .string(keys.status(submission))], idempotent: true).bytes
+    }
+
+    /// Waits on a connection of its own until something was pushed to the queue or half a second passed, so that the next
+    /// ``lease(queue:max:)`` is neither late nor a busy loop.
+    ///
+    /// The element lands in the shared list `arrived`: when the reply is lost, or this process ends, whoever leases next
+    /// finds it there. Retries become due without a push, hence the short wait.
+    public func waitForWork(queue: String) async throws(RedisError) {
+        guard let blockingConfiguration else { throw RedisError(.refused, "this queue has no blocking connection") }
+        let names = keys.queue(queue)
+        let connection: BlockingConnection
+        if let known = blocking[queue] {
+            connection = known
+        } else {
+            connection = BlockingConnection(blockingConfiguration, logger: logger, metrics: blockingMetrics)
+            blocking[queue] = connection
+        }
+        guard waiting.insert(queue).inserted else {
+            // One waiter is enough for a process: it wakes the one loop that leases.
+            try? await pause(for: configuration.sweepInterval)
+            return
+        }
+        defer { waiting.remove(queue) }
+        _ = try await connection.pop(
+            from: .string(names.pending), to: .string(names.arrived), seconds: configuration.sweepInterval.inSeconds)
+    }
+
+    /// Closes the blocking connections: whoever waits for work gets an error at once.
+    public func stopWaiting() {
+        for connection in blocking.values { connection.stop() }
+        blocking = [:]
+    }
+
+    // MARK: - The server's clock
+
+    /// Notes what time a reply told.
+    func serverTold(_ ms: Int64) { serverClock = (ms, .now) }
+
+    /// Redis' time in milliseconds, from the last reply that told it and the time since.
+    func serverNow() async throws(RedisError) -> Int64 {
+        if let (ms, at) = serverClock, at.elapsed < .seconds(60) { return ms + at.elapsed.inMilliseconds }
+        let parts = try await redis.send(["TIME"], idempotent: true).elements ?? []
+        guard parts.count == 2, let seconds = parts[0].int, let microseconds = parts[1].int else {
+            throw RedisError(.protocolError, "TIME did not answer with two numbers")
+        }
+        let ms = seconds * 1000 + microseconds / 1000
+        serverTold(ms)
+        return ms
+    }
+
+    /// Replies may have been lost, the clock may be another server's, and the heartbeats have a gap.
+    private func connectionWasRenewed() {
+        mustAdopt = true
+        serverClock = nil
+        pulse.interrupt()
+    }
+
+    var meta: RedisArgument { .string(keys.meta) }
+    var incarnationArgument: RedisArgument { .string(incarnation) }
+}
+
+extension JobQueue {
+    /// Times and limits of a queue; all workers of a partition should share them.
+    public struct Configuration: Sendable {
+        /// How long a status lives: 24 h.
+        public var statusLifetime = Duration.seconds(86_400)
+        /// A pending submission written within this time counts as alive and is not pushed again: 60 s.
+        public var aliveWindow = Duration.seconds(60)
+        /// A submission with another final status than "credited" is looked at again at most this often: 10 s.
+        public var lookAgainInterval = Duration.seconds(10)
+        /// A worker whose heartbeat is older is taken for dead: 3 s.
+        public var leasePeriod = Duration.seconds(3)
+        /// Between two heartbeats: 1 s.
+        public var heartbeatInterval = Duration.seconds(1)
+        /// Between two sweeps, and the longest idle wait: 0.5 s.
+        public var sweepInterval = Duration.milliseconds(500)
+        /// Jobs in one lease call at most: 256.
+        public var leaseMax = 256
+        /// Jobs in one reap call at most: 100.
+        public var reapMax = 100
+        /// A job that was in this many crashed workers is leased alone: 3.
+        public var suspectCrashes = 3
+        /// A job that ended this many workers while it was leased alone is buried: 3.
+        public var fatalCrashes = 3
+        /// Entries in a pending list from which on enqueueing is refused: 1,000,000.
+        public var pendingMax = 1_000_000
+        /// How long a transition is tried again while Redis is away, before the lease is given up: 30 s.
+        public var transitionPatience = Duration.seconds(30)
+        /// Calls in one batched script at most: 64.
+        public var batchMax = 64
+        /// Bytes kept of a malformed job among the dead letters: 4 KiB.
+        public var malformedBytesMax = 4096
+
+        /// The defaults.
+        public init() {}
+    }
+}
+
+extension RedisError {
+    /// The Redis is not the one this process was started for: wiped, restored without its meta hash, or another one.
+    public var isWrongIncarnation: Bool { kind == .other(code: "TELLERMETA") }
+
+    /// The worker's name is not registered: it never was, or it was reaped and holds nothing any more.
+    public var isUnregisteredWorker: Bool { kind == .other(code: "TELLERWORKER") }
+}

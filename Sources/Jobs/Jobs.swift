@@ -1,1 +1,0 @@
-// Jobs: the durable queue.
