@@ -15,12 +15,12 @@ public struct ConfigurationFinding: Sendable, Equatable, CustomStringConvertible
 
     /// How bad it is.
     public let severity: Severity
-    /// The property, such as `apple.productionURL`.
+    /// The setting as the configuration reference names it, such as `apple.productionURL`.
     public let field: String
     /// The rule as a sentence without a subject.
     public let message: String
 
-    /// For example "apple.bundleID: must not be empty".
+    /// For example "apple.bundleIds: must not be empty".
     public var description: String { "\(field): \(message)" }
 }
 
@@ -43,8 +43,11 @@ extension VerificationConfiguration {
         if let accountTokenNamespace, accountTokenNamespace.count != 16 {
             findings.mistake("accountTokenNamespace", "must have 16 bytes")
         }
-        if sandbox == .everybody, apple?.environment != .sandbox {
-            findings.warning("sandbox", "credits everybody's sandbox and test purchases, which cost nothing")
+        if sandbox == .everybody {
+            findings.warning("sandbox.credit", "credits everybody's sandbox and test purchases, which cost nothing")
+        }
+        if sandbox == .nobody, let apple, !apple.environments.contains(.production) {
+            findings.warning("sandbox.credit", "credits nobody, and only sandbox purchases are looked at")
         }
         return findings.all
     }
@@ -79,14 +82,15 @@ private struct Findings {
 
 extension AppleConfiguration {
     fileprivate func check(_ findings: inout Findings) {
-        if bundleID.isEmpty { findings.mistake("apple.bundleID", "must not be empty") }
+        if bundleIDs.isEmpty || bundleIDs.contains("") { findings.mistake("apple.bundleIds", "must not be empty") }
+        if environments.isEmpty { findings.mistake("apple.environments", "must not be empty") }
         switch (confirmation, key) {
-        case (.online, nil): findings.mistake("apple.key", "is needed to confirm purchases online")
+        case (.online, nil): findings.mistake("apple.privateKeyFile", "is needed to confirm purchases online")
         case (_, let key?):
-            if key.keyID.isEmpty { findings.mistake("apple.key.keyID", "must not be empty") }
-            if key.issuerID.isEmpty { findings.mistake("apple.key.issuerID", "must not be empty") }
+            if key.keyID.isEmpty { findings.mistake("apple.keyId", "must not be empty") }
+            if key.issuerID.isEmpty { findings.mistake("apple.issuerId", "must not be empty") }
             if (try? ES256Key(pem: key.privateKeyPEM.text)) == nil {
-                findings.mistake("apple.key.privateKeyPEM", "is not a P-256 private key in PEM")
+                findings.mistake("apple.privateKeyFile", "is not a P-256 private key in PEM")
             }
         case (.local, nil): break
         }
@@ -111,20 +115,21 @@ extension AppleConfiguration {
 
 extension GoogleConfiguration {
     fileprivate func check(_ findings: inout Findings) {
+        if packageNames.isEmpty { findings.mistake("google.packageNames", "must not be empty") }
         switch credentials {
         case .serviceAccount(let account):
             if account.clientEmail.isEmpty {
-                findings.mistake("google.serviceAccount.clientEmail", "must not be empty")
+                findings.mistake("google.serviceAccountFile", "has no client_email")
             }
             if (try? RS256Key(pem: account.privateKeyPEM.text)) == nil {
-                findings.mistake("google.serviceAccount.privateKeyPEM", "is not an RSA private key in PEM")
+                findings.mistake("google.serviceAccountFile", "has no RSA private key in PEM")
             }
-            findings.checkURL(account.tokenURL, "google.serviceAccount.tokenURL")
+            findings.checkURL(account.tokenURL, "google.tokenURL")
         case .accessToken(let token):
             if token.text.isEmpty || !token.text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) {
-                findings.mistake("google.accessToken", "must be printable ASCII without spaces")
+                findings.mistake("google.accessTokenFile", "must be printable ASCII without spaces")
             }
-            findings.warning("google.accessToken", "is a fixed token: Google's own end after an hour")
+            findings.warning("google.accessTokenFile", "is a fixed token: Google's own end after an hour")
         }
         findings.checkURL(baseURL, "google.baseURL")
     }

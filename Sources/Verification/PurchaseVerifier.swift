@@ -122,7 +122,8 @@ public final class PurchaseVerifier {
     private func appleJudge(_ rules: PurchaseRules) -> AppleJudge? {
         configuration.apple.map { apple in
             AppleJudge(
-                bundleID: apple.bundleID, environment: apple.environment, rules: rules, limits: configuration.limits)
+                bundleIDs: apple.bundleIDs, environments: apple.environments, rules: rules,
+                limits: configuration.limits)
         }
     }
 

@@ -100,12 +100,13 @@ public struct AppleConfiguration: Sendable {
         }
     }
 
-    /// Bundle id of the one app whose purchases count.
-    public var bundleID: String
-    /// The environment that counts as real here.
+    /// Bundle ids of the apps whose purchases count.
+    public var bundleIDs: Set<String>
+    /// The environments whose purchases are looked at.
     ///
-    /// Sandbox purchases on a production server are credited by policy only.
-    public var environment: StoreEnvironment = .production
+    /// App Review and TestFlight buy in the sandbox, also with the app that is on sale. Whom sandbox purchases are
+    /// credited to is still for ``VerificationConfiguration/sandbox`` to say.
+    public var environments: Set<StoreEnvironment> = [.production]
     /// Whether Apple is asked to confirm.
     public var confirmation: Confirmation = .online
     /// Needed when `confirmation` is online.
@@ -124,8 +125,8 @@ public struct AppleConfiguration: Sendable {
     public var rootFingerprints: [String]?
 
     /// Makes a configuration for Apple's real servers.
-    public init(bundleID: String, key: APIKey? = nil) {
-        self.bundleID = bundleID
+    public init(bundleIDs: Set<String>, key: APIKey? = nil) {
+        self.bundleIDs = bundleIDs
         self.key = key
     }
 }
@@ -167,8 +168,10 @@ public struct GoogleConfiguration: Sendable {
         }
     }
 
-    /// Package name of the one app whose purchases count.
-    public var packageName: PackageName
+    /// Package names of the apps whose purchases count.
+    ///
+    /// A purchase token does not tell its app, so they are asked for in this order: the one that sells most first.
+    public var packageNames: [PackageName]
     /// How to authenticate.
     public var credentials: Credentials
     /// Who consumes.
@@ -177,8 +180,8 @@ public struct GoogleConfiguration: Sendable {
     public var baseURL = "https://androidpublisher.googleapis.com"
 
     /// Makes a configuration for Google's real servers.
-    public init(packageName: PackageName, credentials: Credentials) {
-        self.packageName = packageName
+    public init(packageNames: [PackageName], credentials: Credentials) {
+        self.packageNames = packageNames
         self.credentials = credentials
     }
 }

@@ -134,12 +134,23 @@ import Testing
         #expect(confused.requests.count == 2)
     }
 
-    @Test func testDeploymentAsksTheSandboxFirstAndTakesNoRealPurchases() async throws {
-        let store = CannedStore(
-            answers: .json(200, #"{"status":21008}"#), answer([entry("com.mygame.gems.500", "1")]))
-        let verdict = try await verdict(store) { $0.apple?.environment = .sandbox }
+    @Test func testDeploymentAsksOnlyTheSandbox() async throws {
+        let real = CannedStore(answers: .json(200, #"{"status":21008}"#))
+        let verdict = try await verdict(real) { $0.apple?.environments = [.sandbox] }
         #expect(verdict.summary == "rejected wrong-environment")
-        #expect(store.requests.map(\.url) == [Self.sandbox, Self.production])
+        #expect(real.requests.map(\.url) == [Self.sandbox])
+        let test = CannedStore(answers: answer([entry("com.mygame.gems.500", "1")], environment: "Sandbox"))
+        let credited = try await self.verdict(test) {
+            $0.apple?.environments = [.sandbox]
+            $0.sandbox = .everybody
+        }
+        #expect(credited.summary == "verified 1 × gems_pack_medium: 550 gems")
+    }
+
+    @Test func productionOnlyDeploymentDoesNotAskTheSandbox() async throws {
+        let store = CannedStore(answers: .json(200, #"{"status":21007}"#))
+        let verdict = try await verdict(store) { $0.apple?.environments = [.production] }
+        #expect(verdict.summary == "rejected wrong-environment" && store.requests.count == 1)
     }
 
     @Test(arguments: [

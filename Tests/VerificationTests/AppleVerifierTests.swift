@@ -129,10 +129,51 @@ import Testing
     }
 
     @Test func testDeploymentTakesSandboxAndNoRealPurchases() async throws {
-        let sandbox = try await local(Payload(["environment": "\"Sandbox\""])) { $0.apple?.environment = .sandbox }
+        let test = Payload(["environment": "\"Sandbox\""])
+        let sandbox = try await local(test) {
+            $0.apple?.environments = [.sandbox]
+            $0.sandbox = .everybody
+        }
         #expect(sandbox.summary.hasPrefix("verified"))
-        let real = try await local(Payload()) { $0.apple?.environment = .sandbox }
+        let real = try await local(Payload()) { $0.apple?.environments = [.sandbox] }
         #expect(real.summary == "rejected wrong-environment")
+        let strict = try await local(test) {
+            $0.apple?.environments = [.production]
+            $0.sandbox = .everybody
+        }
+        #expect(strict.summary == "rejected wrong-environment")
+    }
+
+    @Test func productionOnlyDeploymentDoesNotAskTheSandbox() async throws {
+        for (answer, expected) in [
+            (HTTPAnswer.json(404, #"{"errorCode":4040010}"#), "open too-new"),
+            (.json(401, "Unauthenticated"), "open our-configuration"),
+        ] {
+            let store = CannedStore(answers: answer)
+            let verdict = try await verdict(Payload(), store: store) { $0.apple?.environments = [.production] }
+            #expect(verdict.summary == expected && store.requests.count == 1)
+        }
+    }
+
+    @Test func eachAppIsAskedAboutWithATokenOfItsOwn() async throws {
+        let lite = Payload(["bundleId": "\"com.mygame.lite\""])
+        for (payload, bundle) in [(Payload(), "com.mygame"), (lite, "com.mygame.lite")] {
+            let store = CannedStore(answers: try payload.answer())
+            let verdict = try await verdict(payload, store: store) {
+                $0.apple?.bundleIDs = ["com.mygame", "com.mygame.lite"]
+            }
+            #expect(verdict.summary.hasPrefix("verified"))
+            let header = try #require(store.requests.first?.headers.first { $0.0 == "Authorization" }?.1)
+            let key = try ES256Key(pem: try World.appleKeyPEM.get()).publicKey
+            let token = try JWT.verify(String(header.dropFirst("Bearer ".count)), key: key)
+            #expect(try token.claims.string("bid") == bundle)
+        }
+        // The other of our apps is still not this purchase's.
+        let store = CannedStore(answers: try lite.answer())
+        let verdict = try await verdict(Payload(), store: store) {
+            $0.apple?.bundleIDs = ["com.mygame", "com.mygame.lite"]
+        }
+        #expect(verdict.summary == "open store-unavailable")
     }
 
     // MARK: Confirmation

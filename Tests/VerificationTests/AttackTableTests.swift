@@ -35,7 +35,7 @@ import Testing
         #expect(try await apple(payload) { $0.sandbox = .everybody }.summary == "rejected wrong-environment")
         let inSandbox = try await apple(payload) {
             $0.sandbox = .everybody
-            $0.apple?.environment = .sandbox
+            $0.apple?.environments = [.sandbox]
         }
         #expect(inSandbox.summary == "rejected wrong-environment")
     }

@@ -83,10 +83,11 @@ enum World {
 
     static func apple(_ change: (inout AppleConfiguration) -> Void = { _ in }) throws -> AppleConfiguration {
         var apple = AppleConfiguration(
-            bundleID: bundleID,
+            bundleIDs: [bundleID],
             key: .init(
                 keyID: "EXAMPLEK01", issuerID: "11111111-2222-4333-8444-555555555555",
                 privateKeyPEM: Secret(try appleKeyPEM.get())))
+        apple.environments = [.production, .sandbox]
         apple.rootFingerprints = [try chain.get().root.fingerprint]
         change(&apple)
         return apple
@@ -97,7 +98,7 @@ enum World {
             clientEmail: "billing@example.iam.gserviceaccount.com",
             privateKeyPEM: Secret(try googleKeyPEM.get()), privateKeyID: "00aa11bb22cc")
         let package = try PackageName(validating: bundleID)
-        var google = GoogleConfiguration(packageName: package, credentials: .serviceAccount(account))
+        var google = GoogleConfiguration(packageNames: [package], credentials: .serviceAccount(account))
         change(&google)
         return google
     }

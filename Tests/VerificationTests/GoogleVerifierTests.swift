@@ -187,6 +187,25 @@ import Testing
         #expect(try await verdict(pending, token: json, product: nil).summary == "awaiting payment")
     }
 
+    @Test func severalAppsAreAskedInOrderUntilOneKnowsTheToken() async throws {
+        let names = try ["com.mygame", "com.mygame.lite"].map { try PackageName(validating: $0) }
+        let late = VerificationAttempt(number: 9, age: .seconds(900))
+        for (first, second, expected, asked) in [
+            (PlayPurchase.error(400, "invalid"), PlayPurchase().answer, "verified 1 × gems_pack_medium: 550 gems", 2),
+            (PlayPurchase.error(404, "notFound"), PlayPurchase().answer, "verified 1 × gems_pack_medium: 550 gems", 2),
+            (PlayPurchase().answer, PlayPurchase.error(500, ""), "verified 1 × gems_pack_medium: 550 gems", 1),
+            (PlayPurchase.error(500, ""), PlayPurchase().answer, "open store-unavailable", 1),
+            (PlayPurchase.error(400, "invalid"), PlayPurchase.error(503, ""), "open store-unavailable", 2),
+            (PlayPurchase.error(404, "notFound"), PlayPurchase.error(400, "invalid"), "rejected unknown-purchase", 2),
+        ] {
+            let store = CannedStore(answers: first, second)
+            let verdict = try await verdict(store, attempt: late) { $0.google?.packageNames = names }
+            #expect(verdict.summary == expected)
+            #expect(store.purchaseRequests.count == asked)
+            if let duty = verdict.purchases.first?.duty { #expect(duty.package == names[asked - 1]) }
+        }
+    }
+
     @Test func explicitAccountTokenReplacesTheDefault() async throws {
         for (inStore, named, expected) in [
             ("u-5fd1c0", "u-5fd1c0", "verified"), ("u-5fd1c0", "U-5FD1C0", "rejected"),

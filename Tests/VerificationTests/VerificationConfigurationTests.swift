@@ -53,13 +53,13 @@ import Testing
     @Test func everyMistakeIsNamedAtOnce() throws {
         let found = try mistakes {
             $0.accountTokenNamespace = [1]
-            $0.apple?.bundleID = ""
+            $0.apple?.bundleIDs = [""]
             $0.apple?.key?.privateKeyPEM = Secret("-----BEGIN NOTHING-----")
             $0.google?.credentials = .accessToken(Secret("a b"))
         }
         #expect(
-            found == ["apple.bundleID", "apple.key.privateKeyPEM", "google.accessToken", "accountTokenNamespace"])
-        #expect(try mistakes { $0.apple?.key = nil } == ["apple.key"])
+            found == ["apple.bundleIds", "apple.privateKeyFile", "google.accessTokenFile", "accountTokenNamespace"])
+        #expect(try mistakes { $0.apple?.key = nil } == ["apple.privateKeyFile"])
         #expect(
             try mistakes {
                 $0.apple?.key = nil
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test func creditingEverybodysTestPurchasesIsShoutedAbout() throws {
-        #expect(try warnings { $0.sandbox = .everybody }.contains("sandbox"))
+        #expect(try warnings { $0.sandbox = .everybody }.contains("sandbox.credit"))
     }
 
     @Test func secretsAreNeverPrinted() throws {

@@ -2,14 +2,15 @@
 
 /// What a genuine Apple transaction means for this player: all of Apple's rules after the signature, without I/O.
 struct AppleJudge: Sendable {
-    let bundleID: String
-    let environment: StoreEnvironment
+    let bundleIDs: Set<String>
+    let environments: Set<StoreEnvironment>
     let rules: PurchaseRules
     let limits: VerificationLimits
 
     /// The same rules for every purchase of a receipt, whichever of them the request names.
     var forWholeReceipt: AppleJudge {
-        AppleJudge(bundleID: bundleID, environment: environment, rules: rules.withoutClaim, limits: limits)
+        AppleJudge(
+            bundleIDs: bundleIDs, environments: environments, rules: rules.withoutClaim, limits: limits)
     }
 
     /// How Apple's purchase types are treated.
@@ -43,9 +44,8 @@ struct AppleJudge: Sendable {
     /// The environment of a purchase, or why it does not count here.
     func environment(named text: String) -> StoreEnvironment? {
         // Xcode and LocalTesting objects are signed by developers' own machines; they are no environment of a store.
-        guard let named = StoreEnvironment(rawValue: text) else { return nil }
-        // A test deployment takes no real money's purchases; production takes sandbox ones, credited by policy.
-        return environment == .sandbox && named == .production ? nil : named
+        guard let named = StoreEnvironment(rawValue: text), environments.contains(named) else { return nil }
+        return named
     }
 
     /// The name the purchase is credited under; nil when its type is unknown or ids are missing.
@@ -63,7 +63,7 @@ struct AppleJudge: Sendable {
     ///
     /// Nothing here needs the store, so forged, foreign and unwanted receipts cost no call.
     func verdict(on transaction: AppleTransaction) -> Verdict {
-        guard transaction.bundleID == bundleID else { return .rejected(.wrongApp) }
+        guard bundleIDs.contains(transaction.bundleID) else { return .rejected(.wrongApp) }
         guard let environment = environment(named: transaction.environment) else {
             return .rejected(.wrongEnvironment)
         }
@@ -71,7 +71,7 @@ struct AppleJudge: Sendable {
         guard rules.mayBelongToPlayer(transaction.appAccountToken) else {
             return .rejected(.belongsToAnotherPlayer, knownKey: key)
         }
-        guard environment == self.environment || rules.sandbox.allows(rules.submission.player) else {
+        guard environment == .production || rules.sandbox.allows(rules.submission.player) else {
             return .rejected(.sandboxNotAllowed, knownKey: key)
         }
         if Kind(transaction.type) == .subscription { return .rejected(.unsupportedProduct, knownKey: key) }

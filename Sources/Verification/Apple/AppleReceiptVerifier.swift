@@ -10,7 +10,7 @@ import ServiceRuntime
 @LoopActor
 final class AppleReceiptVerifier {
     private let urls: [StoreEnvironment: String]
-    private let first: StoreEnvironment
+    private let environments: Set<StoreEnvironment>
     private let sharedSecret: Secret?
     private let endpoint: StoreEndpoint
     private let clock: WallClock
@@ -18,7 +18,7 @@ final class AppleReceiptVerifier {
 
     init(_ configuration: AppleConfiguration, endpoint: StoreEndpoint, limits: VerificationLimits, clock: WallClock) {
         urls = [.production: configuration.receiptProductionURL, .sandbox: configuration.receiptSandboxURL]
-        first = configuration.environment
+        environments = configuration.environments
         sharedSecret = configuration.sharedSecret
         self.endpoint = endpoint
         self.limits = limits
@@ -33,9 +33,12 @@ final class AppleReceiptVerifier {
 
     func verify(_ judge: AppleJudge, attempt: VerificationAttempt) async -> Verdict {
         let body = requestBody(judge.rules.submission.receipt.text)
+        let first = environments.contains(.production) ? StoreEnvironment.production : .sandbox
+        let second = first == .production ? StoreEnvironment.sandbox : .production
         var reply = await ask(first, body)
         if case .failed(.otherEnvironment, _) = reply {
-            reply = await ask(first == .production ? .sandbox : .production, body)
+            guard environments.contains(second) else { return .rejected(.wrongEnvironment) }
+            reply = await ask(second, body)
         }
         switch reply {
         case .failed(let errorClass, let retryAfter):
@@ -50,7 +53,7 @@ final class AppleReceiptVerifier {
     private func verdict(
         on answer: AppleReceiptAnswer, from asked: StoreEnvironment, _ judge: AppleJudge
     ) -> Verdict {
-        guard answer.bundleID == judge.bundleID else { return .rejected(.wrongApp) }
+        guard let bundleID = answer.bundleID, judge.bundleIDs.contains(bundleID) else { return .rejected(.wrongApp) }
         let environment = answer.environment ?? asked.rawValue
         guard judge.environment(named: environment) != nil else { return .rejected(.wrongEnvironment) }
         guard !answer.purchases.isEmpty else { return .rejected(.noPurchaseInReceipt) }
@@ -60,7 +63,7 @@ final class AppleReceiptVerifier {
         var refusals: [Verdict] = []
         var isClaimedAmongGood = false
         for purchase in answer.purchases {
-            let (verdict, isClaimed) = self.verdict(on: purchase, in: environment, judge)
+            let (verdict, isClaimed) = self.verdict(on: purchase, of: bundleID, in: environment, judge)
             if case .verified(let purchases) = verdict {
                 for purchase in purchases where keys.insert(purchase.key).inserted { good.append(purchase) }
                 isClaimedAmongGood = isClaimedAmongGood || isClaimed
@@ -76,7 +79,7 @@ final class AppleReceiptVerifier {
 
     /// The verdict on one entry, and whether it is the product that the request names (any, when it names none).
     private func verdict(
-        on purchase: AppleReceiptPurchase, in environment: String, _ judge: AppleJudge
+        on purchase: AppleReceiptPurchase, of bundleID: String, in environment: String, _ judge: AppleJudge
     ) -> (Verdict, isClaimed: Bool) {
         let rules = judge.rules
         let claimed = rules.submission.product
@@ -93,7 +96,7 @@ final class AppleReceiptVerifier {
             return (.indeterminate(retryAfter: limits.parkedDelay, cause: .unknownState), isClaimed)
         }
         let transaction = AppleTransaction(
-            entry, bundleID: judge.bundleID, environment: environment,
+            entry, bundleID: bundleID, environment: environment,
             type: product?.type == .nonConsumable ? "Non-Consumable" : "Consumable")
         return (judge.forWholeReceipt.verdict(on: transaction), isClaimed)
     }

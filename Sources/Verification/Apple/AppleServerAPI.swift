@@ -22,15 +22,19 @@ final class AppleServerAPI {
     private static let tokenMarginSeconds: Int64 = 60
     private static let path = "/inApps/v1/transactions/"
 
+    /// One token per app, as it names the bundle id.
+    private struct Token {
+        let headers: [(String, String)]
+        let end: UnixMilliseconds
+    }
+
     private let prefixes: [StoreEnvironment: String]
-    private let bundleID: String
     private let apiKey: AppleConfiguration.APIKey
     private let signingKey: ES256Key
     private let endpoint: StoreEndpoint
     private let clock: WallClock
     private let limits: VerificationLimits
-    private var headers: [(String, String)] = []
-    private var headersEnd = UnixMilliseconds(0)
+    private var tokens: [String: Token] = [:]
 
     init(
         _ configuration: AppleConfiguration, key: AppleConfiguration.APIKey, endpoint: StoreEndpoint,
@@ -40,7 +44,6 @@ final class AppleServerAPI {
             .production: StoreURL.base(configuration.productionURL) + Self.path,
             .sandbox: StoreURL.base(configuration.sandboxURL) + Self.path,
         ]
-        bundleID = configuration.bundleID
         apiKey = key
         signingKey = try ES256Key(pem: key.privateKeyPEM.text)
         self.endpoint = endpoint
@@ -48,9 +51,11 @@ final class AppleServerAPI {
         self.clock = clock
     }
 
-    /// Asks one environment for a transaction.
-    func transaction(_ id: TransactionID, in environment: StoreEnvironment) async -> AppleAnswer {
-        guard let headers = currentHeaders() else {
+    /// Asks one environment for a transaction of one of our apps.
+    func transaction(
+        _ id: TransactionID, of bundleID: String, in environment: StoreEnvironment
+    ) async -> AppleAnswer {
+        guard let headers = headers(for: bundleID) else {
             endpoint.count(AppleErrorClass.ourConfiguration.label, status: 0, detail: "token_not_signed")
             return .failed(.ourConfiguration, retryAfter: nil)
         }
@@ -78,9 +83,9 @@ final class AppleServerAPI {
         return .failed(errorClass, retryAfter: retryAfter)
     }
 
-    private func currentHeaders() -> [(String, String)]? {
+    private func headers(for bundleID: String) -> [(String, String)]? {
         let now = clock.now
-        if now < headersEnd { return headers }
+        if let token = tokens[bundleID], now < token.end { return token.headers }
         var claims = JSONWriter()
         claims.object { claims in
             claims.member("iss", apiKey.issuerID)
@@ -90,8 +95,9 @@ final class AppleServerAPI {
             claims.member("bid", bundleID)
         }
         guard let token = try? JWT.mint(claims: claims.bytes, keyID: apiKey.keyID, key: signingKey) else { return nil }
-        headers = [("Authorization", "Bearer " + token), ("Accept", "application/json")]
-        headersEnd = UnixMilliseconds(seconds: now.seconds + Self.tokenSeconds - Self.tokenMarginSeconds)
+        let headers = [("Authorization", "Bearer " + token), ("Accept", "application/json")]
+        let end = UnixMilliseconds(seconds: now.seconds + Self.tokenSeconds - Self.tokenMarginSeconds)
+        tokens[bundleID] = Token(headers: headers, end: end)
         return headers
     }
 }

@@ -45,9 +45,11 @@ final class AppleVerifier {
             return .indeterminate(
                 retryAfter: limits.configurationDelay, cause: .ourConfiguration, knownKey: purchase.key)
         }
-        switch await confirm(transaction.transactionID, in: purchase.environment, api) {
+        switch await confirm(
+            transaction, in: purchase.environment, judge.environments.contains(.sandbox), api)
+        {
         case .signedTransaction(let signed):
-            return verdict(onConfirmed: signed, of: transaction.transactionID, judge, key: purchase.key)
+            return verdict(onConfirmed: signed, of: transaction, judge, key: purchase.key)
         case .failed(let errorClass, let retryAfter):
             return errorClass.verdict(retryAfter: retryAfter, key: purchase.key, attempt: attempt, limits)
         }
@@ -102,13 +104,14 @@ final class AppleVerifier {
     /// Asks the environment that the signed transaction names; production's "unknown" or "who are you" sends us to
     /// the sandbox once: App Review and unreleased apps buy there.
     private func confirm(
-        _ id: TransactionID, in environment: StoreEnvironment, _ api: AppleServerAPI
+        _ transaction: AppleTransaction, in environment: StoreEnvironment, _ maySandbox: Bool, _ api: AppleServerAPI
     ) async -> AppleAnswer {
-        let first = await api.transaction(id, in: environment)
-        guard environment == .production, case .failed(let errorClass, _) = first,
+        let (id, bundleID) = (transaction.transactionID, transaction.bundleID)
+        let first = await api.transaction(id, of: bundleID, in: environment)
+        guard environment == .production, maySandbox, case .failed(let errorClass, _) = first,
             errorClass == .unknownPurchase || errorClass == .otherEnvironment
         else { return first }
-        let second = await api.transaction(id, in: .sandbox)
+        let second = await api.transaction(id, of: bundleID, in: .sandbox)
         if case .failed(.unknownPurchase, _) = second, errorClass == .otherEnvironment {
             // Production did not let us in, so "unknown in the sandbox" says nothing about this purchase.
             return .failed(.ourConfiguration, retryAfter: nil)
@@ -117,10 +120,10 @@ final class AppleVerifier {
     }
 
     private func verdict(
-        onConfirmed signed: [UInt8], of id: TransactionID, _ judge: AppleJudge, key: PurchaseKey
+        onConfirmed signed: [UInt8], of transaction: AppleTransaction, _ judge: AppleJudge, key: PurchaseKey
     ) -> Verdict {
         guard case .success(let confirmed) = read(String(decoding: signed, as: UTF8.self)),
-            confirmed.transactionID == id, confirmed.bundleID == judge.bundleID
+            confirmed.transactionID == transaction.transactionID, confirmed.bundleID == transaction.bundleID
         else {
             // An answer that is not Apple's, or about something else: the way to Apple is broken, not the purchase.
             return .indeterminate(cause: .storeUnavailable, knownKey: key)

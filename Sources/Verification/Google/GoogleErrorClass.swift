@@ -21,6 +21,14 @@ public enum GoogleErrorClass: Sendable, Equatable {
     /// Nothing will work until somebody corrects our keys, rights or names.
     case ourConfiguration
 
+    /// Whether the answer would be the same for a good purchase in another of our apps.
+    var isAboutAnotherApp: Bool {
+        switch self {
+        case .unknownPurchase, .final(.malformedReceipt), .final(.wrongApp), .final(.productMismatch): true
+        default: false
+        }
+    }
+
     /// Label of the metrics.
     public var label: String {
         switch self {

@@ -10,14 +10,19 @@ import Signing
 @LoopActor
 final class GoogleVerifier {
     private let configuration: GoogleConfiguration
-    let package: PackageName
-    private let urlPrefix: String
+    /// Each app with the beginning of its URLs.
+    private let apps: [App]
     private let access: GoogleAccess
     private let get: StoreEndpoint
     private let consume: StoreEndpoint
     private let acknowledge: StoreEndpoint
     private let clock: WallClock
     private let limits: VerificationLimits
+
+    private struct App {
+        let package: PackageName
+        let urlPrefix: String
+    }
 
     /// Google's answer to one question.
     enum Reply {
@@ -31,13 +36,12 @@ final class GoogleVerifier {
         endpoint: (String) -> StoreEndpoint, clock: WallClock
     ) throws(KeyError) {
         self.configuration = configuration
-        // A name that is none was refused with the configuration.
-        package = configuration.packageName
         self.limits = limits
         self.clock = clock
-        urlPrefix =
-            StoreURL.base(configuration.baseURL) + "/androidpublisher/v3/applications/"
-            + StoreURL.escaped(package.rawValue) + "/purchases/products/"
+        let base = StoreURL.base(configuration.baseURL) + "/androidpublisher/v3/applications/"
+        apps = configuration.packageNames.map { package in
+            App(package: package, urlPrefix: base + StoreURL.escaped(package.rawValue) + "/purchases/products/")
+        }
         access = try GoogleAccess(
             configuration.credentials, endpoint: endpoint("token"), limits: limits, clock: clock)
         get = endpoint("products.get")
@@ -56,14 +60,23 @@ final class GoogleVerifier {
         case .success(let found): storeProductID = found
         case .failure(let open): return open.verdict(key, limits)
         }
-        switch await purchase(token, of: storeProductID) {
-        case .success(let purchase):
-            let judge = GoogleJudge(
-                package: package, consumption: configuration.consumption, rules: rules, limits: limits)
-            return judge.verdict(on: purchase, of: storeProductID, token: token, key: key)
-        case .failure(let failure):
-            return verdict(on: failure, key: key, attempt: attempt)
+        var notHere = Failure(.ourConfiguration)
+        for app in apps {
+            switch await purchase(token, of: storeProductID, in: app) {
+            case .success(let purchase):
+                let judge = GoogleJudge(
+                    package: app.package, consumption: configuration.consumption, rules: rules, limits: limits)
+                return judge.verdict(on: purchase, of: storeProductID, token: token, key: key)
+            case .failure(let failure):
+                // "Not a purchase of this app" says nothing while other apps are left to ask.
+                guard failure.errorClass.isAboutAnotherApp else {
+                    return verdict(on: failure, key: key, attempt: attempt)
+                }
+                // Of several such answers the one that may still change is kept.
+                if notHere.errorClass != .unknownPurchase { notHere = failure }
+            }
         }
+        return verdict(on: notHere, key: key, attempt: attempt)
     }
 
     /// Why there is no question to ask.
@@ -102,10 +115,10 @@ final class GoogleVerifier {
     }
 
     /// What Google says about a token now.
-    func purchase(
-        _ token: PurchaseToken, of storeProductID: StoreProductID
+    private func purchase(
+        _ token: PurchaseToken, of storeProductID: StoreProductID, in app: App
     ) async -> Result<GoogleProductPurchase, Failure> {
-        switch await send(.get, url(token, of: storeProductID), to: get) {
+        switch await send(.get, url(token, of: storeProductID, in: app), to: get) {
         case .failed(let failure, _):
             return .failure(failure)
         case .answer(let answer):
@@ -147,7 +160,7 @@ final class GoogleVerifier {
     // MARK: Duties
 
     func perform(_ duty: StoreDuty, attempt: VerificationAttempt) async -> DutyOutcome {
-        guard duty.package == package else {
+        guard let app = apps.first(where: { $0.package == duty.package }) else {
             return .retry(after: limits.configurationDelay, cause: .ourConfiguration)
         }
         let (verb, endpoint) =
@@ -155,21 +168,21 @@ final class GoogleVerifier {
             case .googleConsume: (":consume", consume)
             case .googleAcknowledge: (":acknowledge", acknowledge)
             }
-        switch await send(.post, url(duty.token, of: duty.storeProductID) + verb, to: endpoint) {
+        switch await send(.post, url(duty.token, of: duty.storeProductID, in: app) + verb, to: endpoint) {
         case .answer:
             endpoint.countSuccess()
             return .done
         case .failed(_, status: 400):
             // Consumed or acknowledged before, perhaps by a call whose answer was lost; or refunded. Which reason Google
             // gives for that is not documented, but the purchase itself tells.
-            return await outcome(of: duty, attempt: attempt)
+            return await outcome(of: duty, in: app, attempt: attempt)
         case .failed(let failure, _):
             return outcome(failure, attempt: attempt)
         }
     }
 
-    private func outcome(of duty: StoreDuty, attempt: VerificationAttempt) async -> DutyOutcome {
-        switch await purchase(duty.token, of: duty.storeProductID) {
+    private func outcome(of duty: StoreDuty, in app: App, attempt: VerificationAttempt) async -> DutyOutcome {
+        switch await purchase(duty.token, of: duty.storeProductID, in: app) {
         case .failure(let failure):
             return outcome(failure, attempt: attempt)
         case .success(let purchase):
@@ -198,8 +211,8 @@ final class GoogleVerifier {
 
     // MARK: Requests
 
-    private func url(_ token: PurchaseToken, of storeProductID: StoreProductID) -> String {
-        urlPrefix + StoreURL.escaped(storeProductID.rawValue) + "/tokens/" + StoreURL.escaped(token.rawValue)
+    private func url(_ token: PurchaseToken, of storeProductID: StoreProductID, in app: App) -> String {
+        app.urlPrefix + StoreURL.escaped(storeProductID.rawValue) + "/tokens/" + StoreURL.escaped(token.rawValue)
     }
 
     /// Sends with a valid token; a refused token is renewed and the question asked once more, not more often.
