@@ -25,28 +25,30 @@ in_session() {
     sessions+=("$!")
 }
 
-# The living processes of one session. /proc, because procps is not on every machine.
+# The living processes of some sessions. /proc, because procps is not on every machine.
 session_members() {
-    local stat fields
+    local stat fields session
     for stat in /proc/[0-9]*/stat; do
-        fields=$(cat "$stat" 2>/dev/null) || continue
+        { read -r fields <"$stat"; } 2>/dev/null || continue
         # The command name may hold spaces and brackets: what counts starts after its last bracket.
         read -r _ _ _ session _ <<<"${fields##*) }"
-        [[ $session == "$1" && ${fields##*) } != Z* ]] && printf '%s\n' "${fields%% *}"
+        [[ " $* " == *" $session "* && ${fields##*) } != Z* ]] && printf '%s\n' "${fields%% *}"
     done
     return 0
 }
 
 # SIGTERM to all that `in_session` started, SIGKILL to what is still there five seconds later.
 stop_sessions() {
-    local id members signal=TERM tries
-    for ((tries = 0; tries < 60; tries++)); do
-        members=$(for id in "${sessions[@]}"; do session_members "$id"; done)
+    local members signal=TERM begin=$SECONDS
+    while ((SECONDS < begin + 15)); do
+        members=$(session_members "${sessions[@]}")
         [[ -z $members ]] && return 0
-        ((tries == 50)) && signal=KILL
+        ((SECONDS < begin + 5)) || signal=KILL
+        # Once: to many programs a second SIGTERM means "now".
         # shellcheck disable=SC2086  # one word per process
-        ((tries == 0 || tries == 50)) && kill -s "$signal" $members 2>/dev/null
-        sleep 0.1
+        [[ $signal == sent ]] || kill -s "$signal" $members 2>/dev/null || true
+        signal=sent
+        sleep 0.2
     done
     printf 'could not stop: %s\n' "${members//$'\n'/ }" >&2
     return 1
