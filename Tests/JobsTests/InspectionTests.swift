@@ -1,0 +1,63 @@
+import Redis
+import ServiceRuntime
+import TestSupport
+import Testing
+
+@testable import Jobs
+
+@Suite struct InspectionTests {
+    @Test @LoopActor func depthTellsCountsAndAges() async throws {
+        try await Bench.run { bench in
+            let front = bench.front()
+            let now = try await front.serverNow()
+            let names = bench.keys.queue("apple")
+            try await bench.push("T1 - 0 \(now - 60_000) 0 0\n{}")
+            _ = try await front.submit("0-young")
+            try await bench.raw("LPUSH", names.arrived, "{}")
+            try await bench.raw("ZADD", names.retry, String(now + 30_000), "{}")
+            let depth = try await front.depth(of: "apple")
+            #expect(depth.pending == 2 && depth.arrived == 1 && depth.retry == 1 && depth.suspects == 0)
+            #expect((60...65).contains(try #require(depth.oldestPending).inSeconds))
+            #expect(depth.oldestArrived == nil)
+            #expect((25...30).contains(try #require(depth.nextRetry).inSeconds))
+            let empty = try await front.depth(of: "google")
+            #expect(empty.pending == 0 && empty.oldestPending == nil && empty.nextRetry == nil)
+        }
+    }
+
+    @Test @LoopActor func workersTellTheirHeartbeatAndWhatTheyHold() async throws {
+        try await Bench.run { bench in
+            let silent = try await bench.worker("silent")
+            _ = try await silent.submitAndLease("0-a", on: bench.front())
+            try await bench.die(silent)
+            _ = try await bench.worker("living")
+            let states = try await bench.front().workers()
+            #expect(states.map(\.worker) == ["silent", "living"])
+            #expect(states.map(\.isStale) == [true, false])
+            #expect(states.map(\.running) == [1, 0])
+        }
+    }
+
+    @Test @LoopActor func metricsCountWhatHappens() async throws {
+        try await Bench.run { bench in
+            let metrics = Metrics()
+            let queue = JobQueue(
+                redis: bench.redis, partition: bench.partition, incarnation: bench.incarnation, worker: WorkerID("w1"),
+                logger: .disabled, metrics: metrics)
+            try await queue.register()
+            for n in 0..<3 { _ = try await queue.submit("0-\(n)") }
+            let leases = try await queue.lease(queue: "apple", max: 3)
+            _ = try await queue.settle(leases[0], status: statusJSON("credited"))
+            _ = try await queue.settle(leases[0], status: statusJSON("credited"))
+            _ = try await queue.retry(leases[1], after: .zero, status: nil)
+            let text = metrics.render()
+            for line in [
+                #"teller_jobs_enqueued_total{queue="apple"} 3"#, #"teller_jobs_leased_total{queue="apple"} 3"#,
+                #"teller_jobs_settled_total{queue="apple"} 1"#, #"teller_jobs_fenced_total{queue="apple"} 1"#,
+                #"teller_jobs_retried_total{queue="apple"} 1"#, "teller_jobs_running 1",
+            ] {
+                #expect(text.contains(line), "\(line)")
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+import Redis
+import ServiceRuntime
+import TestSupport
+import Testing
+
+@testable import Jobs
+
+@Suite struct LeaseTests {
+    @Test @LoopActor func takesDueRetriesThenArrivedThenPendingOldestFirst() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            let names = bench.keys.queue("apple")
+            for n in 1...3 { try await bench.push("{\"pending\":\(n)}") }
+            try await bench.raw("LPUSH", names.arrived, #"{"arrived":1}"#)
+            try await bench.raw("LPUSH", names.arrived, #"{"arrived":2}"#)
+            try await bench.raw("ZADD", names.retry, "5", #"{"due":2}"#, "1", #"{"due":1}"#)
+            try await bench.raw("ZADD", names.retry, "99999999999999", #"{"due":"later"}"#)
+            let first = try await worker.lease(queue: "apple", max: 3)
+            #expect(first.map { text($0.payload) } == [#"{"due":1}"#, #"{"due":2}"#, #"{"arrived":1}"#])
+            let second = try await worker.lease(queue: "apple", max: 3)
+            #expect(second.map { text($0.payload) } == [#"{"arrived":2}"#, #"{"pending":1}"#, #"{"pending":2}"#])
+            #expect(Set((first + second).map(\.id)).count == 6)
+            #expect(try await bench.running(worker) == 6)
+            #expect(try await bench.pending() == 1)
+            #expect(try await bench.retries() == 1)
+            #expect(worker.heldCount == 6)
+        }
+    }
+
+    @Test @LoopActor func emptyQueueGivesNothingAndProvesThatWorkCanBeHad() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            #expect(worker.lastLeaseRoundTrip == nil)
+            #expect(try await worker.lease(queue: "apple", max: 10).isEmpty)
+            #expect(worker.lastLeaseRoundTrip != nil)
+            #expect(try await worker.lease(queue: "apple", max: 0).isEmpty)
+        }
+    }
+
+    @Test @LoopActor func leaseBeatsTheHeart() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.die(worker)
+            _ = try await worker.lease(queue: "apple", max: 1)
+            #expect(try await bench.front().workers().first?.isStale == false)
+        }
+    }
+
+    @Test @LoopActor func workerThatIsNotRegisteredIsRefusedByTheScriptAndRegistersItself() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.push("{}")
+            try await bench.raw("ZREM", bench.keys.workers, "w1")
+            #expect(try await worker.lease(queue: "apple", max: 1).count == 1)
+            #expect(try await bench.count(bench.keys.workers) == 1)
+        }
+    }
+
+    @Test @LoopActor func headerBecomesTheLease() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.push("T1 0-abc 4 1700000000000 2 1\n{\"a\":\"\u{0}\n\"}")
+            let lease = try #require(try await worker.lease(queue: "apple", max: 1).first)
+            #expect(lease.submission == "0-abc" && lease.attempts == 4 && lease.crashes == 2)
+            #expect(lease.firstSeen.value == 1_700_000_000_000)
+            #expect(text(lease.payload) == "{\"a\":\"\u{0}\n\"}")
+            #expect(!lease.isAlone)
+        }
+    }
+
+    @Test @LoopActor func bareJobGetsItsSubmissionAndStatusWhenIdentified() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.push(#"{"bare":true}"#)
+            let bare = try #require(try await worker.lease(queue: "apple", max: 1).first)
+            #expect(bare.submission == nil)
+            let lease = try #require(try await worker.identify(bare, as: "0-x", pendingStatus: statusJSON("pending")))
+            #expect(lease.submission == "0-x")
+            #expect(try await bench.status("0-x") == text(statusJSON("pending")))
+            #expect(worker.holds(lease))
+            // From here on a crash, too, knows whose job it is.
+            try await bench.die(worker)
+            let other = try await bench.worker("w2")
+            #expect(try await other.sweep().toPending == 1)
+            let again = try #require(try await other.lease(queue: "apple", max: 1).first)
+            #expect(again.submission == "0-x" && again.crashes == 1)
+            #expect(text(again.payload) == #"{"bare":true}"#)
+            #expect(try await worker.identify(bare, as: "0-y", pendingStatus: statusJSON("pending")) == nil)
+            #expect(try await bench.status("0-y") == nil)
+        }
+    }
+
+    @Test @LoopActor func identifyingDoesNotHideACredit() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.raw("SET", bench.keys.status("0-x"), text(statusJSON("credited")) ?? "")
+            try await bench.push("{}")
+            let bare = try #require(try await worker.lease(queue: "apple", max: 1).first)
+            _ = try await worker.identify(bare, as: "0-x", pendingStatus: statusJSON("pending"))
+            #expect(try await bench.status("0-x") == text(statusJSON("credited")))
+        }
+    }
+
+    @Test @LoopActor func brokenHeaderIsBuriedWithItsReasonAndStopsNobody() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.push("T1 - x 1 0 0\n" + String(repeating: "z", count: 10_000))
+            try await bench.push("T1 broken")
+            try await bench.push(#"{"good":1}"#)
+            let leases = try await worker.lease(queue: "apple", max: 10)
+            #expect(leases.map { text($0.payload) } == [#"{"good":1}"#])
+            let dead = try await worker.deadLetters()
+            #expect(dead.count == 2)
+            #expect(dead.allSatisfy { $0.reasons == ["unreadable-header"] && $0.queue == "apple" })
+            let long = try #require(dead.first { $0.entryBytes > 4096 })
+            #expect(long.isTruncated && long.sha1.utf8.count == 40)
+            #expect(try await worker.replay(long.id) == .truncated)
+            #expect(try await bench.running(worker) == 1)
+            #expect(worker.heldCount == 1)
+        }
+    }
+
+    @Test @LoopActor func onlyWorkersMayLease() async throws {
+        try await Bench.run { bench in
+            await #expect(throws: RedisError.self) { try await bench.front().lease(queue: "apple", max: 1) }
+        }
+    }
+
+    @Test @LoopActor func waitingWakesUpForAPushAndLeavesItInPlainSight() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1") { $0.sweepInterval = .seconds(5) }
+            let start = MonotonicInstant.now
+            async let woken: Void = worker.waitForWork(queue: "apple")
+            try await eventually("the worker waits") {
+                try await bench.raw("INFO", "clients").text?.contains("blocked_clients:0") == false
+            }
+            _ = try await bench.front().submit("0-a")
+            try await woken
+            #expect(start.elapsed < .seconds(4))
+            #expect(try await bench.arrived() == 1)
+            // The worker that was woken dies here: anybody's next lease finds the job.
+            let other = try await bench.worker("w2")
+            #expect(try await other.lease(queue: "apple", max: 1).count == 1)
+            worker.stopWaiting()
+        }
+    }
+
+    @Test @LoopActor func releaseGoesToTheFrontUnchanged() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            for n in 1...3 { _ = try await bench.front().submit("0-\(n)") }
+            let leases = try await worker.lease(queue: "apple", max: 2)
+            #expect(try await worker.leave() == false)
+            for lease in leases.reversed() { #expect(try await worker.release(lease)) }
+            #expect(try await worker.release(leases[0]) == false)
+            #expect(try await worker.leave())
+            #expect(try await bench.count(bench.keys.workers) == 0)
+            let other = try await bench.worker("w2")
+            let again = try await other.lease(queue: "apple", max: 3)
+            #expect(again.map(\.submission) == ["0-1", "0-2", "0-3"])
+            #expect(again.allSatisfy { $0.attempts == 0 && $0.crashes == 0 })
+        }
+    }
+}
