@@ -131,6 +131,9 @@ struct Dice: RandomNumberGenerator {
     private var state: UInt64
     init(seed: UInt64) { state = seed }
 
+    /// Seeded by the system; for made-up ids, where a system call for each digit would be felt in a load test.
+    static var unpredictable: Dice { Dice(seed: UInt64.random(in: .min ... .max)) }
+
     mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state

@@ -15,6 +15,7 @@ final class GoogleStore {
     private let keys: EmulatorKeys
     /// Access token → end of its life, UNIX seconds.
     private var accessTokens: [String: Int64] = [:]
+    private var dice = Dice.unpredictable
     /// What the assertion's `aud` must be; known once the port is.
     var tokenURL = realTokenURL
 
@@ -64,7 +65,7 @@ final class GoogleStore {
     }
 
     private func grant() -> [UInt8] {
-        let token = "ya29." + GoogleText.random(120, from: GoogleText.base64url)
+        let token = "ya29." + GoogleText.random(120, from: GoogleText.base64url, using: &dice)
         let seconds = configuration.accessTokenLifetime.inMilliseconds / 1000
         if accessTokens.count >= Self.accessTokensMax { accessTokens = accessTokens.filter { $0.value > now.seconds } }
         accessTokens[token] = now.seconds + seconds
@@ -188,22 +189,21 @@ extension PurchaseState {
 enum GoogleText {
     static let base64url = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
     private static let letters = Array("abcdefghijklmnopqrstuvwxyz".utf8)
+    private static let digits = Array("0123456789".utf8)
 
     /// 24 lower-case letters, ".AO-J1" and a long tail.
-    static func purchaseToken() -> String { random(24, from: letters) + ".AO-J1" + random(96, from: base64url) }
-
-    static func orderID() -> String {
-        var system = SystemRandomNumberGenerator()
-        let digits = { (count: Int) in
-            String((0..<count).map { _ in Character(String(Int.random(in: 0...9, using: &system))) })
-        }
-        return "GPA.\(digits(4))-\(digits(4))-\(digits(4))-\(digits(5))"
+    static func purchaseToken(using dice: inout Dice) -> String {
+        random(24, from: letters, using: &dice) + ".AO-J1" + random(96, from: base64url, using: &dice)
     }
 
-    static func random(_ count: Int, from alphabet: [UInt8]) -> String {
-        var system = SystemRandomNumberGenerator()
-        return String(
-            decoding: (0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &system)] },
+    static func orderID(using dice: inout Dice) -> String {
+        let groups = [4, 4, 4, 5].map { random($0, from: digits, using: &dice) }
+        return "GPA." + groups.joined(separator: "-")
+    }
+
+    static func random(_ count: Int, from alphabet: [UInt8], using dice: inout Dice) -> String {
+        String(
+            decoding: (0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &dice)] },
             as: UTF8.self)
     }
 

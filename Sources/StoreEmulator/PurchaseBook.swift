@@ -13,6 +13,7 @@ final class PurchaseBook {
     private let clock: WallClock
     private let acknowledgeWithin: Duration
     private var nextTransaction: Int64
+    private var dice = Dice.unpredictable
 
     init(clock: WallClock, acknowledgeWithin: Duration) {
         self.clock = clock
@@ -37,13 +38,13 @@ final class PurchaseBook {
             }
             id = String(nextTransaction)
             nextTransaction += 1
-        case .google: id = GoogleText.purchaseToken()
+        case .google: id = GoogleText.purchaseToken(using: &dice)
         }
         var record = PurchaseRecord(
             id: id, serial: records.count, request: request, purchasedAt: request.purchasedAt ?? now,
             state: request.state, couldBeCredited: request.state == .purchased)
         if request.store == .google, !request.isPromo, request.state != .pending {
-            record.orderID = GoogleText.orderID()
+            record.orderID = GoogleText.orderID(using: &dice)
         }
         if request.state == .refunded { record.refundedAt = now }
         places[id] = records.count
@@ -76,7 +77,7 @@ final class PurchaseBook {
         switch (old, state) {
         case (.pending, .purchased):
             records[place].couldBeCredited = true
-            if !records[place].request.isPromo { records[place].orderID = GoogleText.orderID() }
+            if !records[place].request.isPromo { records[place].orderID = GoogleText.orderID(using: &dice) }
         case (.pending, .cancelled): break
         case (.purchased, .refunded): records[place].refundedAt = clock.now
         case _ where old == state: return
