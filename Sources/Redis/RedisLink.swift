@@ -335,7 +335,9 @@ final class RedisLink {
     private func checkDeadlines() {
         deadlineTimer = nil
         deadlineTimerFires = nil
-        guard let oldest = inFlight.first else { return }
+        // libuv runs timers before it looks at descriptors: after a long turn of ours the reply may well be there.
+        if !inFlight.isEmpty { read() }
+        guard context != nil, let oldest = inFlight.first else { return }
         turnStart = .now
         guard oldest.deadline <= turnStart else { return watchDeadline(oldest.deadline) }
         // Nobody behind the oldest can be answered sooner, and a socket that is silent for this long may be half open:

@@ -24,6 +24,19 @@ func withConnection<Answer: Sendable>(
     }
 }
 
+/// Waits until a connection that cannot become ready says why in words that satisfy `matches`.
+@LoopActor
+func expectRefusal(of redis: RedisConnection, _ matches: (RedisError) -> Bool) async throws {
+    try await eventually("the refusal") {
+        do throws(RedisError) {
+            try await redis.ready(within: .milliseconds(20))
+            return false
+        } catch {
+            return matches(error)
+        }
+    }
+}
+
 @Suite struct RedisConnectionTests {
     @Test @LoopActor func repliesOfEveryKindArriveAsTheyAre() async throws {
         try await RedisServer.running { server in

@@ -1,0 +1,135 @@
+import Redis
+import ServiceRuntime
+import TestSupport
+import Testing
+
+@Suite struct BlockingConnectionTests {
+    /// Pops in a loop, as a worker does, and remembers what came when.
+    @LoopActor final class Consumer {
+        let connection: BlockingConnection
+        private(set) var elements: [String] = []
+        private(set) var failures: [RedisError.Kind] = []
+        private var isRunning = true
+
+        init(port: Int) throws {
+            let address = try RedisAddress(url: "redis://127.0.0.1:\(port)")
+            connection = BlockingConnection(RedisConfiguration(address: address), logger: .disabled, metrics: nil)
+            Task(executorPreference: EventLoop.shared) { @LoopActor @Sendable in await self.run() }
+        }
+
+        func stop() {
+            isRunning = false
+            connection.stop()
+        }
+
+        private func run() async {
+            while isRunning {
+                do throws(RedisError) {
+                    let element = try await connection.pop(from: "pending", to: "arrived", seconds: 1)
+                    if let element { elements.append(String(decoding: element, as: UTF8.self)) }
+                } catch {
+                    failures.append(error.kind)
+                }
+            }
+        }
+    }
+
+    @Test @LoopActor func takesFromTheRightAndPutsToTheLeft() async throws {
+        try await RedisServer.running { server in
+            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
+            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
+            try await withConnection(server.url) { redis in
+                let start = MonotonicInstant.now
+                #expect(try await blocking.pop(from: "pending", to: "arrived", seconds: 0.2) == nil)
+                #expect(start.elapsed >= .milliseconds(190))
+                _ = try await redis.send(["LPUSH", "pending", "first", "second"])
+                #expect(try await blocking.pop(from: "pending", to: "arrived", seconds: 1) == Array("first".utf8))
+                #expect(try await blocking.pop(from: "pending", to: "arrived", seconds: 1) == Array("second".utf8))
+                #expect(
+                    try await redis.send(["LRANGE", "arrived", 0, -1]).elements?.map(\.text) == ["second", "first"])
+                async let woken = blocking.pop(from: "pending", to: "arrived", seconds: 5)
+                _ = try await redis.send(["LPUSH", "pending", "third"])
+                #expect(try await woken == Array("third".utf8))
+            }
+            blocking.stop()
+        }
+    }
+
+    @Test @LoopActor func consumesAgainWithinTwoSecondsOfARestart() async throws {
+        try await RedisServer.running { server in
+            let consumer = try Consumer(port: server.port)
+            try await produce("one", to: server, until: consumer)
+            await server.kill()
+            try await eventually { consumer.failures.count >= 3 }
+            try await server.start()
+            try await expectWithinTwoSeconds("two", server, consumer)
+            consumer.stop()
+        }
+    }
+
+    @Test @LoopActor func consumesAgainWithinTwoSecondsOfAFreeze() async throws {
+        try await RedisServer.running { server in
+            let consumer = try Consumer(port: server.port)
+            try await produce("one", to: server, until: consumer)
+            await server.freeze()
+            try await eventually("the deadline") { consumer.failures.contains(.deadlineExceeded) }
+            try await eventually("an attempt on a fresh socket") { consumer.failures.count >= 2 }
+            await server.thaw()
+            try await expectWithinTwoSeconds("two", server, consumer)
+            consumer.stop()
+        }
+    }
+
+    @Test @LoopActor func consumesAgainWithinTwoSecondsOfABlackHole() async throws {
+        try await RedisServer.running { server in
+            let proxy = try BlackHoleProxy(to: server.port)
+            let consumer = try Consumer(port: proxy.port)
+            try await produce("one", to: server, until: consumer)
+            proxy.swallow()
+            try await eventually("the deadline") { consumer.failures.contains(.deadlineExceeded) }
+            try await eventually("attempts") { consumer.failures.count >= 3 }
+            // The waiter left behind on the dead socket takes elements to "arrived", where everybody sees them; let it go.
+            try await Task.sleep(for: .seconds(1))
+            proxy.forward()
+            try await expectWithinTwoSeconds("two", server, consumer)
+            consumer.stop()
+            proxy.stop()
+        }
+    }
+
+    @Test @LoopActor func cancellingClosesTheSocketAndReturns() async throws {
+        try await RedisServer.running { server in
+            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
+            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
+            let task = Task { @LoopActor @Sendable in try await blocking.pop(from: "a", to: "b", seconds: 30) }
+            try await withConnection(server.url) { redis in
+                try await eventually {
+                    try await redis.send(["INFO", "clients"]).text?.contains("blocked_clients:1") == true
+                }
+                let start = MonotonicInstant.now
+                task.cancel()
+                await #expect(throws: RedisError.self) { try await task.value }
+                #expect(start.elapsed < .seconds(1))
+                try await eventually {
+                    try await redis.send(["INFO", "clients"]).text?.contains("blocked_clients:0") == true
+                }
+            }
+            blocking.stop()
+        }
+    }
+
+    @LoopActor private func produce(_ element: String, to server: RedisServer, until consumer: Consumer) async throws {
+        try await withConnection(server.url) { redis in
+            _ = try await redis.send(["LPUSH", "pending", .string(element)])
+        }
+        try await eventually { consumer.elements.contains(element) }
+    }
+
+    @LoopActor private func expectWithinTwoSeconds(
+        _ element: String, _ server: RedisServer, _ consumer: Consumer
+    ) async throws {
+        let back = MonotonicInstant.now
+        try await produce(element, to: server, until: consumer)
+        #expect(back.elapsed < .seconds(2))
+    }
+}
