@@ -1,0 +1,214 @@
+import Foundation
+public import ServiceRuntime
+public import Verification
+
+/// The whole configuration: one JSON file, each setting of which an environment variable can override.
+///
+/// Settings that are secrets are named by file (`…File`), so that they are in neither the configuration nor the process
+/// list. Every mistake is reported at once, by the setting's path, and whatever weakens the protection of money (a
+/// foreign root certificate, a store over plain http, sandbox purchases credited to everybody) is said aloud.
+public struct TellerConfiguration: Sendable {
+    /// Redis: where, with which password, and whether an unsafe one is put up with.
+    public struct Redis: Sendable {
+        /// `redis://user@host:port/db` or `unix:///path`; contains the password when one is configured.
+        public var url: String
+        /// Go on although the server could lose acknowledged credits.
+        public var allowUnsafe: Bool
+    }
+
+    /// A caller of the API.
+    public struct Caller: Sendable {
+        /// The key's id.
+        public var id: String
+        /// SHA-256 of its secret.
+        public var secretSHA256: [UInt8]
+        /// `submit`, `read`, `admin`.
+        public var scopes: [String]
+        /// Seconds since 1970 UTC after which the key is refused.
+        public var notAfterSeconds: Int64?
+        /// Most requests a second.
+        public var requestsPerSecondMax: Int
+        /// Most requests waiting at once.
+        public var waitsMax: Int
+    }
+
+    /// The API front.
+    public struct API: Sendable {
+        /// Where the API listens.
+        public var listen: ListenAddress
+        /// Where `/metrics`, `/healthz` and `/readyz` are.
+        public var operationsListen: ListenAddress
+        /// Who may call.
+        public var callers: [Caller]
+        /// Most receipts on a store's list.
+        public var pendingMax: Int
+        /// How long a stop may take.
+        public var stopDeadline: Duration
+    }
+
+    /// The worker.
+    public struct Worker: Sendable {
+        /// Where `/metrics`, `/healthz` and `/readyz` are; port 0 takes a free one.
+        public var operationsListen: ListenAddress
+        /// Most receipts in flight, per queue.
+        public var inFlightMax: [String: Int]
+        /// How long a stop may take.
+        public var stopDeadline: Duration
+    }
+
+    /// Redis.
+    public var redis: Redis
+    /// Path of the catalogue file.
+    public var cataloguePath: String
+    /// Least severe level that is logged.
+    public var logLevel: LogLevel
+    /// `json`, `text`, or nil to choose by whether standard error is a terminal.
+    public var logFormat: LogFormat?
+    /// The API front.
+    public var api: API
+    /// The worker.
+    public var worker: Worker
+    /// Stores, credentials, account binding, sandbox policy.
+    public var verification: VerificationConfiguration
+    /// Proxy for calls to the stores, or nil.
+    public var proxyURL: String?
+    /// PEM file of further certificate authorities for TLS to the stores, or nil.
+    public var certificateAuthoritiesPath: String?
+
+    /// What was found besides the configuration itself.
+    public struct Findings: Sendable {
+        /// Each makes the configuration unusable.
+        public var mistakes: [String]
+        /// Each weakens it.
+        public var warnings: [String]
+    }
+
+    /// Reads a configuration.
+    ///
+    /// - Parameters:
+    ///   - json: the file's bytes; empty for an environment-only set-up.
+    ///   - environment: of the process; only `TELLER_…` counts.
+    ///   - readFile: reads the files that settings name.
+    /// - Returns: The configuration, nil when there are mistakes, and everything that was found.
+    public static func read(
+        json: [UInt8], environment: [String: String],
+        readFile: @escaping (String) throws -> [UInt8]
+    ) -> (TellerConfiguration?, Findings) {
+        let notes = Settings.Notes(
+            environment: environment.filter { $0.key.hasPrefix("TELLER_") }, readFile: readFile)
+        var view: JSONView?
+        if !json.isEmpty {
+            do {
+                view = try JSONView.parse(json)
+            } catch {
+                return (nil, Findings(mistakes: ["\(error)"], warnings: []))
+            }
+        }
+        let root = Settings(root: view, notes: notes)
+        let configuration = TellerConfiguration(root)
+        root.refuseUnknownKeys()
+        for name in notes.environment.keys.sorted() where !notes.variablesRead.contains(name) {
+            notes.mistakes.append("\(name): is not a setting")
+        }
+        let findings = Findings(mistakes: notes.mistakes, warnings: notes.warnings)
+        return (notes.mistakes.isEmpty ? configuration : nil, findings)
+    }
+
+    private init(_ root: Settings) {
+        redis = Self.redis(root.section("redis"))
+        cataloguePath = root.required("catalogue", example: "/etc/teller/catalogue.json")
+        let log = root.section("log")
+        logLevel = LogLevel(named: log.string("level") ?? "info") ?? .info
+        if let name = log.string("level"), LogLevel(named: name) == nil {
+            log.mistake("level", "must be one of " + LogLevel.allCases.map(\.name).joined(separator: ", "))
+        }
+        switch log.string("format") ?? "auto" {
+        case "auto": logFormat = nil
+        case "json": logFormat = .json
+        case "text": logFormat = .text
+        default:
+            logFormat = nil
+            log.mistake("format", "must be one of auto, json, text")
+        }
+        log.refuseUnknownKeys()
+        api = Self.api(root.section("api"))
+        worker = Self.worker(root.section("worker"))
+        verification = Self.verification(root)
+        proxyURL = root.string("proxy")
+        certificateAuthoritiesPath = root.string("certificateAuthoritiesFile")
+        if certificateAuthoritiesPath != nil {
+            root.warning("certificateAuthoritiesFile", "whoever owns one of these authorities can pose as a store")
+        }
+    }
+
+    private static func redis(_ settings: Settings) -> Redis {
+        var url = settings.string("url") ?? "redis://127.0.0.1:6379/0"
+        if let password = settings.textFile("passwordFile") {
+            url = withPassword(password, url) ?? url
+        }
+        let allowUnsafe = settings.flag("allowUnsafe")
+        if allowUnsafe {
+            settings.warning("allowUnsafe", "an unsafe Redis can lose purchases that were reported as credited")
+        }
+        settings.refuseUnknownKeys()
+        return Redis(url: url, allowUnsafe: allowUnsafe)
+    }
+
+    /// Puts a percent-encoded password behind the user of a Redis URL.
+    private static func withPassword(_ password: String, _ url: String) -> String? {
+        var allowed = CharacterSet.alphanumerics
+        allowed.insert(charactersIn: "-._~")
+        guard let encoded = password.addingPercentEncoding(withAllowedCharacters: allowed),
+            let scheme = url.range(of: "://")
+        else { return nil }
+        let rest = url[scheme.upperBound...]
+        guard let at = rest.firstIndex(of: "@") else { return "\(url[..<scheme.upperBound]):\(encoded)@\(rest)" }
+        return "\(url[..<scheme.upperBound])\(rest[..<at].prefix { $0 != ":" }):\(encoded)\(rest[at...])"
+    }
+
+    private static func worker(_ settings: Settings) -> Worker {
+        let inFlight = settings.section("inFlight")
+        let worker = Worker(
+            operationsListen: ListenAddress(settings, "operationsListen", default: "127.0.0.1:0"),
+            inFlightMax: [
+                "apple": inFlight.integer("apple", in: 1...20_000, default: 1000),
+                "google": inFlight.integer("google", in: 1...20_000, default: 1000),
+                "google-duty": inFlight.integer("google-duty", in: 1...20_000, default: 64),
+            ],
+            stopDeadline: .seconds(settings.integer("stopSeconds", in: 1...3600, default: 25)))
+        inFlight.refuseUnknownKeys()
+        settings.refuseUnknownKeys()
+        return worker
+    }
+}
+
+/// Where a server listens: a numeric address and a port.
+public struct ListenAddress: Sendable, Equatable {
+    /// An IPv4 or IPv6 address.
+    public var host: String
+    /// TCP port; 0 takes a free one.
+    public var port: Int
+
+    /// Reads `127.0.0.1:8080` or `[::1]:8080`; nil when it is neither.
+    public init?(_ text: String) {
+        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
+            (0...65535).contains(port)
+        else { return nil }
+        var host = String(text[..<colon])
+        if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
+        guard !host.isEmpty else { return nil }
+        self.host = host
+        self.port = port
+    }
+
+    init(_ settings: Settings, _ key: String, default standard: StaticString) {
+        let text = settings.string(key) ?? standard.description
+        if let address = ListenAddress(text) {
+            self = address
+        } else {
+            settings.mistake(key, "must be address:port, for example \(standard)")
+            host = "127.0.0.1"
+            port = 0
+        }
+    }
+}

@@ -1,0 +1,227 @@
+import Commerce
+import Jobs
+import Ledger
+import ServiceRuntime
+import Signing
+import Verification
+
+/// What one receipt goes through: verify → claim → finish → settle. Each step is idempotent and the order is the whole
+/// argument for "exactly once":
+///
+/// 1. *Verify* reads. A crash here changes nothing.
+/// 2. *Claim* binds the purchase to the player, for ever. Found claimed by the same player it means "somebody began",
+///    never "somebody credited", so the pipeline always goes on.
+/// 3. *Finish* credits the wallet once: the mark, the balance and the ledger entry change in one script or not at all.
+/// 4. *Settle* drops the lease, writes the result for the client and queues the store duty, in one script. Only now
+///    may anyone hear "credited"; a crash before it repeats from step 1 and finds the mark of step 3.
+///
+/// Bad data (a job that cannot be read) is buried with its reason. Broken infrastructure (Redis away, a store down)
+/// is waited for. Neither is ever answered to the player as a "no".
+@LoopActor
+final class ReceiptPipeline {
+    var catalogue: Catalogue
+
+    private let jobs: JobQueue
+    private let ledger: Ledger
+    private let verifier: PurchaseVerifier
+    private let retry: RetrySchedule
+    private let logger: Logger
+    private var metrics: WorkerMetrics
+
+    init(
+        jobs: JobQueue, ledger: Ledger, verifier: PurchaseVerifier, catalogue: Catalogue, retry: RetrySchedule,
+        logger: Logger, metrics: Metrics
+    ) {
+        self.jobs = jobs
+        self.ledger = ledger
+        self.verifier = verifier
+        self.catalogue = catalogue
+        self.retry = retry
+        self.logger = logger
+        self.metrics = WorkerMetrics(metrics)
+    }
+
+    func process(_ lease: Lease) async {
+        let began = MonotonicInstant.now
+        var outcome = "left"
+        do {
+            outcome = lease.queue == WorkQueue.googleDuty.rawValue ? try await perform(lease) : try await credit(lease)
+            metrics.settleSeconds.observe(seconds: began.elapsedSeconds)
+        } catch {
+            // Redis was away for longer than the patience of a step, or refuses one. Begun anew, by whoever leases it
+            // next: if it cannot even be put aside now, it is adopted or reaped later.
+            logger.warning("receipt put aside", ["queue": .string(lease.queue), "error": .string("\(error)")])
+            _ = try? await jobs.retry(lease, after: delay(lease, atLeast: .seconds(1)), status: nil)
+        }
+        metrics.count(queue: lease.queue, outcome: outcome)
+    }
+
+    // MARK: - Receipts
+
+    private func credit(_ lease: Lease) async throws -> String {
+        let submission: ReceiptSubmission
+        do {
+            submission = try ReceiptSubmission(json: JSONView.parse(lease.payload))
+        } catch {
+            _ = try await jobs.bury(lease, reasons: ["malformed-job", "\(error)"], status: nil, isMalformed: true)
+            return "malformed"
+        }
+        let id = SubmissionID(digest: Digest.sha256(submission.canonicalBytes))
+        var lease = lease
+        if lease.submission == nil {
+            // Pushed by another program: from now on it can be polled.
+            let pending = SubmissionStatus(.pending, player: submission.player).json
+            guard let known = try await jobs.identify(lease, as: id.rawValue, pendingStatus: pending) else {
+                return "lost"
+            }
+            lease = known
+        }
+        let held = HeldReceipt(lease: lease, submission: submission, id: id)
+        let verdict = await verifier.verify(submission, catalogue: catalogue, attempt: lease.verificationAttempt)
+        if case .verified(let purchases) = verdict { return try await credit(purchases, held) }
+        if let key = verdict.knownKey, let credit = try await creditedBefore(key, held) {
+            // A later refund, consumption or outage must not turn a credit into a "no".
+            return try await settle(held, credits: [credit], duties: [])
+        }
+        switch verdict {
+        case .verified: preconditionFailure("handled above")
+        case .rejected(let reason, _): return try await reject(held, reason)
+        case .awaitingPayment: return try await settleAwaitingPayment(held)
+        case .indeterminate(let after, let cause, _): return try await postpone(held, after, cause.rawValue)
+        }
+    }
+
+    /// Steps 2 to 4 for every purchase that the receipt holds (one, but for legacy app receipts).
+    private func credit(_ purchases: [VerifiedPurchase], _ held: HeldReceipt) async throws -> String {
+        var credits: [SubmissionStatus.Credit] = []
+        var duties: [StoreDuty] = []
+        var refusal = RejectionReason.belongsToAnotherPlayer
+        for purchase in purchases {
+            guard try await ledger.claim(purchase.key, for: held.submission.player) == .mine else { continue }
+            switch try await ledger.credit(purchase, to: held.submission.player, submission: held.id) {
+            case .credited(let position, _):
+                credits.append(purchase.credit(at: position, wasAlreadyCredited: false))
+            case .alreadyCredited(let position, _, _):
+                credits.append(purchase.credit(at: position, wasAlreadyCredited: true))
+            case .balanceTooLarge:
+                refusal = .balanceTooLarge
+                continue
+            }
+            // Also when it was credited before: the worker that did so may have died before it queued the duty.
+            if let duty = purchase.duty { duties.append(duty) }
+        }
+        guard !credits.isEmpty else {
+            return refusal == .balanceTooLarge
+                ? try await bury(held, ["balance-too-large"]) : try await reject(held, refusal)
+        }
+        return try await settle(held, credits: credits, duties: duties)
+    }
+
+    private func creditedBefore(_ key: PurchaseKey, _ held: HeldReceipt) async throws -> SubmissionStatus.Credit? {
+        guard let item = try await ledger.creditedItem(of: key, in: held.submission.player), let entry = item.entry
+        else { return nil }
+        return SubmissionStatus.Credit(
+            transactionID: entry.displayID ?? key.digestHex, product: entry.product, grants: entry.grants,
+            position: item.position, wasAlreadyCredited: true)
+    }
+
+    // MARK: - Ends
+
+    private func settle(
+        _ held: HeldReceipt, credits: [SubmissionStatus.Credit], duties: [StoreDuty]
+    ) async throws -> String {
+        let status = SubmissionStatus(.credited, player: held.submission.player, credits: credits)
+        let followUps = duties.map { FollowUp(queue: WorkQueue.googleDuty.rawValue, payload: $0.json) }
+        _ = try await jobs.settle(held.lease, status: status.json, followUps: followUps)
+        return status.isAlreadyProcessed ? "already-credited" : "credited"
+    }
+
+    private func reject(_ held: HeldReceipt, _ reason: RejectionReason) async throws -> String {
+        logger.info("receipt rejected", held.logFields(["reason": .string(reason.rawValue)]))
+        let status = SubmissionStatus(.rejected, player: held.submission.player, reason: reason)
+        _ = try await jobs.settle(held.lease, status: status.json)
+        return reason.rawValue
+    }
+
+    private func settleAwaitingPayment(_ held: HeldReceipt) async throws -> String {
+        // Not retried here: the store tells the client when the payment came, and the client hands the receipt in again.
+        _ = try await jobs.settle(
+            held.lease, status: SubmissionStatus(.awaitingPayment, player: held.submission.player).json)
+        return "awaiting-payment"
+    }
+
+    private func postpone(_ held: HeldReceipt, _ after: Duration?, _ cause: String) async throws -> String {
+        guard UnixMilliseconds.now - held.lease.firstSeen < retry.horizon else {
+            return try await bury(held, ["no-answer", cause])
+        }
+        let delay = delay(held.lease, atLeast: after)
+        logger.info("receipt postponed", held.logFields(["cause": .string(cause), "delayMs": .milliseconds(delay)]))
+        let status = SubmissionStatus(
+            .pending, player: held.submission.player, retryAfterMilliseconds: delay.inMilliseconds)
+        _ = try await jobs.retry(held.lease, after: delay, status: status.json)
+        return cause
+    }
+
+    private func bury(_ held: HeldReceipt, _ reasons: [String]) async throws -> String {
+        logger.error("receipt buried", held.logFields(["reason": .string(reasons.joined(separator: ", "))]))
+        let status = SubmissionStatus(.dead, player: held.submission.player)
+        _ = try await jobs.bury(held.lease, reasons: reasons, status: status.json)
+        return "dead"
+    }
+
+    private func delay(_ lease: Lease, atLeast floor: Duration?) -> Duration {
+        retry.delay(afterAttempts: lease.attempts + 1, atLeast: floor, random: .random(in: 0..<1))
+    }
+
+    // MARK: - Store duties
+
+    private func perform(_ lease: Lease) async throws -> String {
+        let duty: StoreDuty
+        do {
+            duty = try StoreDuty(json: JSONView.parse(lease.payload))
+        } catch {
+            _ = try await jobs.bury(lease, reasons: ["malformed-duty", "\(error)"], status: nil, isMalformed: true)
+            return "malformed"
+        }
+        switch await verifier.perform(duty, attempt: lease.verificationAttempt) {
+        case .done:
+            _ = try await jobs.settle(lease, status: nil)
+            return "done"
+        case .retry(let after, let cause):
+            _ = try await jobs.retry(lease, after: delay(lease, atLeast: after), status: nil)
+            return cause.rawValue
+        case .impossible(let reason):
+            logger.error("store duty impossible", ["duty": .string("\(duty)"), "reason": .string(reason.rawValue)])
+            _ = try await jobs.bury(lease, reasons: ["impossible-duty", reason.rawValue], status: nil)
+            return "impossible"
+        }
+    }
+}
+
+/// A receipt in this worker's hands.
+private struct HeldReceipt {
+    let lease: Lease
+    let submission: ReceiptSubmission
+    let id: SubmissionID
+
+    func logFields(_ more: [String: LogValue]) -> [String: LogValue] {
+        more.merging([
+            "submission": .string(id.rawValue), "player": .string(submission.player.rawValue),
+            "store": .string(submission.store.rawValue), "attempt": .int(Int64(lease.attempts)),
+        ]) { own, _ in own }
+    }
+}
+
+extension VerifiedPurchase {
+    fileprivate func credit(at position: Int64, wasAlreadyCredited: Bool) -> SubmissionStatus.Credit {
+        SubmissionStatus.Credit(
+            transactionID: displayID, product: product.id, grants: grants, position: position,
+            wasAlreadyCredited: wasAlreadyCredited)
+    }
+}
+
+extension Lease {
+    fileprivate var verificationAttempt: VerificationAttempt {
+        VerificationAttempt(number: attempts + 1, age: UnixMilliseconds.now - firstSeen)
+    }
+}

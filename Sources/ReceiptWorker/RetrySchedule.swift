@@ -1,0 +1,35 @@
+/// When an unfinished receipt is looked at again, and for how long.
+///
+/// Full jitter (a delay anywhere between zero and the exponential bound): after an outage of a store thousands of
+/// receipts come due, and equal delays would bring them back in waves.
+public struct RetrySchedule: Sendable, Equatable {
+    /// Bound of the first delay.
+    public var first: Duration
+    /// Bound of every later delay.
+    public var longest: Duration
+    /// After this long without an answer a receipt becomes a dead letter: it waits for a human, it is not refused.
+    public var horizon: Duration
+
+    /// 1 s doubling to 15 min, for 72 h.
+    public init(first: Duration = .seconds(1), longest: Duration = .seconds(900), horizon: Duration = .seconds(259_200))
+    {
+        self.first = first
+        self.longest = longest
+        self.horizon = horizon
+    }
+
+    /// The delay before attempt number `attempts` + 1.
+    ///
+    /// - Parameters:
+    ///   - attempts: attempts made so far, at least 1.
+    ///   - floor: what the store asked for (`Retry-After`); never undercut, and spread by a tenth on top.
+    ///   - random: uniform in 0..<1.
+    /// - Returns: The delay.
+    public func delay(afterAttempts attempts: Int, atLeast floor: Duration?, random: Double) -> Duration {
+        let doublings = min(max(attempts - 1, 0), 30)
+        let bound = min(first * (1 << doublings), longest)
+        let jittered = bound * random
+        guard let floor else { return jittered }
+        return max(floor + floor * (0.1 * random), jittered)
+    }
+}

@@ -1,0 +1,27 @@
+import ServiceRuntime
+
+/// What a worker counts.
+///
+/// Labels are closed sets (queue, outcome): never an id, never a receipt.
+@LoopActor
+struct WorkerMetrics {
+    private let metrics: Metrics
+    private var outcomes: [String: Counter] = [:]
+    let settleSeconds: Histogram
+
+    init(_ metrics: Metrics) {
+        self.metrics = metrics
+        settleSeconds = metrics.histogram(
+            "teller_receipt_seconds", "From the lease of a receipt to its settled result.")
+    }
+
+    mutating func count(queue: String, outcome: String) {
+        let name = queue + "/" + outcome
+        if let counter = outcomes[name] { return counter.increment() }
+        let counter = metrics.counter(
+            "teller_receipts_total", "Receipts and store duties by how this worker's attempt ended.",
+            labels: ["queue": queue, "outcome": outcome])
+        outcomes[name] = counter
+        counter.increment()
+    }
+}

@@ -1,0 +1,176 @@
+import Commerce
+import HTTP
+import Jobs
+import Ledger
+import ServiceRuntime
+import Signing
+
+/// `POST /shop/purchase` and `GET /shop/purchases/{submissionId}`.
+extension ShopAPI {
+    func purchase(_ request: IncomingRequest, _ caller: Caller) async throws -> OutgoingResponse {
+        let submission = try submission(in: request)
+        let id = SubmissionID(digest: Digest.sha256(submission.canonicalBytes))
+        let wait = wait(asked: request.header("Prefer"))
+        guard wait > .zero, !isStopping else {
+            return try await respond(try await enqueue(submission, id, request.body), id)
+        }
+
+        guard caller.waits < caller.key.waitsMax else {
+            throw Refusal(
+                .tooManyRequests, detail: "The key has too many waiting requests; send Prefer: wait=0.",
+                retryAfter: .seconds(1))
+        }
+        caller.waits += 1
+        let waiter = waiters.register(id.rawValue)
+        defer {
+            caller.waits -= 1
+            waiters.remove(waiter)
+        }
+        let deadline = ContinuousClock.now + wait
+        var known = try await enqueue(submission, id, request.body)
+        while known.status.state == .pending, !isStopping, await waiters.wait(waiter, until: deadline) {
+            known = try await current(id) ?? known
+        }
+        if known.status.state == .pending { known = try await current(id) ?? known }
+        return try await respond(known, id)
+    }
+
+    func poll(_ request: IncomingRequest, _ caller: Caller) async throws -> OutgoingResponse {
+        guard let text = request.pathParameters["submissionId"], let id = SubmissionID(rawValue: text),
+            let known = try await current(id)
+        else { throw Refusal(.unknownSubmission, detail: "It never arrived here, or is older than 24 hours.") }
+        if let user = request.query("userId"), user != known.status.player.rawValue {
+            throw Refusal(.unknownSubmission, detail: "It never arrived here, or is older than 24 hours.")
+        }
+        return try await respond(known, id)
+    }
+
+    /// How long a request waits: what it prefers (RFC 7240 §4.3), else the default, at most the maximum.
+    private func wait(asked header: String?) -> Duration {
+        guard let seconds = header.flatMap(Prefer.wait(in:)) else { return configuration.waitDefault }
+        return min(.seconds(min(seconds, 3600)), configuration.waitMax)
+    }
+
+    // MARK: - In
+
+    private func submission(in request: IncomingRequest) throws -> ReceiptSubmission {
+        guard ContentType.matches(request.header("Content-Type"), "application/json") else {
+            throw Refusal(.unsupportedMediaType, detail: "Send Content-Type: application/json.")
+        }
+        let submission: ReceiptSubmission
+        do {
+            submission = try ReceiptSubmission(
+                json: JSONView.parse(request.body, depthMax: Limits.bodyDepthMax))
+        } catch {
+            throw Refusal(.malformedRequest, detail: "\(error)")
+        }
+        guard submission.receipt.kind == .appReceipt || request.body.count <= Limits.bodyBytesMax else {
+            throw Refusal(.bodyTooLarge, detail: "At most \(Limits.bodyBytesMax) bytes without a legacy app receipt.")
+        }
+        if let id = submission.product {
+            guard let product = catalogue.product(id) else {
+                throw Refusal(.unknownProduct, detail: "productId: not in the catalogue.")
+            }
+            guard product.storeProductIDs[submission.store] != nil else {
+                throw Refusal(.productNotInStore, detail: "productId: not sold in this store.")
+            }
+        }
+        return submission
+    }
+
+    /// Queues the receipt, unless its result is known or it is queued already.
+    ///
+    /// The job is the request's body as it came: both have the same format, and the worker reads it with the same code.
+    private func enqueue(_ submission: ReceiptSubmission, _ id: SubmissionID, _ body: [UInt8]) async throws -> Known {
+        let pending = SubmissionStatus(.pending, player: submission.player)
+        let outcome = try await jobs.enqueue(
+            body, queue: submission.store.rawValue, submission: id.rawValue,
+            pendingStatus: pending.json)
+        switch outcome {
+        case .enqueued:
+            metrics.queued.increment()
+            return Known(status: pending, wasFinal: false)
+        case .alreadyCredited(let status), .alreadyPending(let status), .recentlyDecided(let status):
+            let status = try SubmissionStatus(json: JSONView.parse(status))
+            return Known(status: status, wasFinal: status.state != .pending)
+        case .full:
+            throw Refusal(.queueFull, detail: "Try again shortly.", retryAfter: .seconds(2))
+        }
+    }
+
+    // MARK: - Out
+
+    /// A submission's status, and whether it was final before this request came.
+    struct Known {
+        let status: SubmissionStatus
+        let wasFinal: Bool
+    }
+
+    private func current(_ id: SubmissionID) async throws -> Known? {
+        guard let bytes = try await jobs.status(of: id.rawValue) else { return nil }
+        return Known(status: try SubmissionStatus(json: JSONView.parse(bytes)), wasFinal: false)
+    }
+
+    private func respond(_ known: Known, _ id: SubmissionID) async throws -> OutgoingResponse {
+        let status = known.status
+        switch status.state {
+        case .credited:
+            metrics.credited.increment()
+            return try await credited(status, id, alreadyProcessed: known.wasFinal || status.isAlreadyProcessed)
+        case .pending, .awaitingPayment:
+            metrics.pending.increment()
+            return pending(status, id)
+        case .rejected:
+            let reason = Reason.rejected(status.reason ?? .malformedReceipt)
+            throw Refusal(reason, detail: reason.row.title + ".", submission: id)
+        case .dead:
+            throw Refusal(.parked, detail: "It could not be verified for too long, or crashed workers.", submission: id)
+        }
+    }
+
+    private func credited(
+        _ status: SubmissionStatus, _ id: SubmissionID, alreadyProcessed: Bool
+    ) async throws -> OutgoingResponse {
+        let wallet = try await ledger.wallet(of: status.player)
+        var writer = JSONWriter(capacity: 384)
+        writer.object { writer in
+            writer.member("status", status.state.rawValue)
+            if let first = status.credits.first {
+                writer.member("transactionId", first.transactionID)
+                writer.member("productId", first.product.rawValue)
+                writer.member("granted", amounts: first.grants.currencies)
+                if !first.grants.entitlements.isEmpty {
+                    writer.member("entitlements", texts: first.grants.entitlements.map(\.rawValue))
+                }
+                if let currency = first.grants.currencies.first?.currency {
+                    writer.member("newBalance", wallet.balance(of: currency))
+                }
+            }
+            writer.member("balances", amounts: wallet.balances)
+            writer.member("alreadyProcessed", alreadyProcessed)
+            writer.member("clientAction", ClientAction.finish.rawValue)
+            writer.member("submissionId", id.rawValue)
+            if status.credits.count > 1 {
+                writer.member(
+                    "purchases",
+                    array: { writer in
+                        for credit in status.credits { writer.object { $0.purchase(credit) } }
+                    })
+            }
+        }
+        return .json(200, writer.bytes)
+    }
+
+    private func pending(_ status: SubmissionStatus, _ id: SubmissionID) -> OutgoingResponse {
+        var writer = JSONWriter(capacity: 160)
+        writer.object { writer in
+            writer.member("status", status.state.rawValue)
+            writer.member("submissionId", id.rawValue)
+            writer.member("retryAfterMs", max(status.retryAfterMilliseconds ?? 1000, 1000))
+            writer.member("clientAction", ClientAction.keep.rawValue)
+        }
+        var response = OutgoingResponse.json(202, writer.bytes)
+        response.headers.append(("Location", "/shop/purchases/\(id.rawValue)"))
+        return response
+    }
+}

@@ -1,0 +1,116 @@
+import Commerce
+import Foundation
+import Jobs
+import Ledger
+import Operations
+import Redis
+import ServiceRuntime
+
+/// What every command that touches Redis stands on: configuration, log, metrics, a checked connection, the meta hash.
+@LoopActor
+struct Foundations {
+    let configuration: TellerConfiguration
+    let logger: Logger
+    let sink: LogSink
+    let metrics = Metrics()
+    let redisConfiguration: RedisConfiguration
+    let redis: RedisConnection
+
+    /// Options that every command with a configuration has.
+    nonisolated static let options = [
+        Command.Option("config", "FILE", "configuration file (default: /etc/teller/teller.json if it is there)"),
+        Command.Option("allow-unsafe-redis", nil, "go on although Redis could lose acknowledged credits"),
+    ]
+
+    /// Reads the configuration and makes the rest of it; nothing is sent yet.
+    ///
+    /// Commands that print for people log only what is at least as severe as `logLevel`.
+    init(_ arguments: Arguments, label: String, logLevel: LogLevel? = nil) throws {
+        var configuration = try Self.configuration(arguments)
+        if arguments.has("allow-unsafe-redis") { configuration.redis.allowUnsafe = true }
+        self.configuration = configuration
+        sink = LogSink(format: configuration.logFormat)
+        logger = Logger(label: label, sink: sink, level: logLevel ?? configuration.logLevel)
+        redisConfiguration = RedisConfiguration(
+            address: try RedisAddress(url: configuration.redis.url),
+            validate: Self.validation(logger, allowUnsafe: configuration.redis.allowUnsafe))
+        redis = RedisConnection(redisConfiguration, logger: logger, metrics: metrics)
+    }
+
+    /// Connects, and reads what `teller init` wrote; waits for a Redis that is not there yet, refuses one that is wrong.
+    func connect() async throws -> Meta {
+        redis.start()
+        while true {
+            do throws(RedisError) {
+                try await redis.ready(within: .seconds(5))
+                break
+            } catch {
+                guard error.isRetryable else { throw error }
+                logger.warning("waiting for redis", ["error": .string(error.description)])
+            }
+        }
+        return try await Meta.read(redis)
+    }
+
+    func catalogue() throws -> Catalogue {
+        let bytes = try Self.contents(ofFile: configuration.cataloguePath)
+        return try Catalogue(json: bytes)
+    }
+
+    func jobs(_ meta: Meta, worker: WorkerID? = nil) -> JobQueue {
+        var limits = JobQueue.Configuration()
+        limits.pendingMax = configuration.api.pendingMax
+        return JobQueue(
+            redis: redis, incarnation: meta.incarnation, worker: worker, blocking: redisConfiguration,
+            configuration: limits, logger: logger, metrics: metrics)
+    }
+
+    func ledger(_ meta: Meta) -> Ledger {
+        Ledger(redis: redis, configuration: .init(buckets: meta.buckets, incarnation: meta.incarnation))
+    }
+
+    // MARK: - Reading
+
+    /// The configuration that options and environment name; every mistake is told.
+    static func configuration(_ arguments: Arguments) throws -> TellerConfiguration {
+        let (path, configuration, findings) = try read(arguments)
+        guard let configuration else {
+            let list = findings.mistakes.map { "  \($0)" }.joined(separator: "\n")
+            throw UsageError("the configuration (\(path ?? "environment only")) has mistakes:\n\(list)")
+        }
+        return configuration
+    }
+
+    /// Where the configuration was found, and what was found in it.
+    static func read(
+        _ arguments: Arguments
+    ) throws -> (path: String?, TellerConfiguration?, TellerConfiguration.Findings) {
+        let standard = "/etc/teller/teller.json"
+        var environment = ProcessInfo.processInfo.environment
+        let named = environment.removeValue(forKey: "TELLER_CONFIG")
+        let path =
+            arguments.string("config") ?? named
+            ?? (FileManager.default.isReadableFile(atPath: standard) ? standard : nil)
+        let json = try path.map { try contents(ofFile: $0) } ?? []
+        let (configuration, findings) = TellerConfiguration.read(
+            json: json, environment: environment, readFile: contents(ofFile:))
+        return (path, configuration, findings)
+    }
+
+    nonisolated static func contents(ofFile path: String) throws -> [UInt8] {
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw UsageError("\(path): cannot be read")
+        }
+        return [UInt8](data)
+    }
+
+    private static func validation(_ logger: Logger, allowUnsafe: Bool) -> RedisConfiguration.Validation {
+        { handshake in
+            for violation in try await RedisSafety.check(handshake) {
+                if allowUnsafe { continue }
+                logger.error("redis is not safe", ["violation": .string(violation.description)])
+                throw violation
+            }
+        }
+    }
+}

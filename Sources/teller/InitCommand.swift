@@ -1,0 +1,28 @@
+import Jobs
+import Redis
+import ServiceRuntime
+
+let initCommand = Command(
+    "init", "prepares an empty Redis for Teller",
+    details: """
+        Writes the meta hash: a random incarnation id, the number of claim buckets, the schema version and whether this
+        is production. All of Teller refuses to work on a Redis without it, so that a wiped Redis cannot credit every
+        purchase a second time. Never overwrites: run it once for each new data set, and again as often as you like.
+        """,
+    options: Foundations.options + [
+        .init("production", nil, "mark as production: load tests refuse to run against it"),
+        .init(
+            "buckets", "N",
+            "claim buckets, fixed for life (default 65536: compact up to some 30 million purchases)"),
+    ]
+) { arguments in
+    let foundations = try Foundations(arguments, label: "init", logLevel: .error)
+    foundations.redis.start()
+    try await foundations.redis.ready(within: .seconds(10))
+    let buckets = try arguments.integer("buckets", in: 1...16_777_216, default: Meta.bucketsDefault)
+    let outcome = try await Meta.initialise(
+        foundations.redis, buckets: buckets, isProduction: arguments.has("production"))
+    print(outcome)
+    await foundations.redis.stop()
+    return 0
+}

@@ -1,0 +1,49 @@
+import Jobs
+import Operations
+import Redis
+import ServiceRuntime
+
+let statusCommand = Command(
+    "status", "shows queues, workers and rates",
+    details: """
+        Depth and oldest age of each list, the workers with their heartbeats, dead letters, and how many submissions
+        were settled a second while it listened. An age is unknown for jobs that another program pushed.
+        """,
+    options: Foundations.options + [
+        .init("watch", nil, "show it again and again until interrupted"),
+        .init("interval", "SECONDS", "how long each look listens (default 1)"),
+        .init("json", nil, "one JSON object a line"),
+    ]
+) { arguments in
+    let foundations = try Foundations(arguments, label: "status", logLevel: .error)
+    let interval = try arguments.number("interval", in: 0.1...3600, default: 1)
+    let shutdown = Shutdown.onSignals()
+    let jobs = foundations.jobs(try await foundations.connect())
+    var settled = 0
+    let count = SettledCount()
+    let feed = RedisSubscriber(
+        foundations.redisConfiguration, logger: foundations.logger, metrics: nil, channels: [jobs.settledChannel],
+        onMessage: { _, ids in count.value += ids.count { $0 == UInt8(ascii: "\n") } + 1 }, onResubscribed: {})
+    feed.start()
+    repeat {
+        let began = MonotonicInstant.now
+        _ = try await withDeadline(.seconds(interval)) { await shutdown.wait() }
+        let rate = Double(count.value - settled) / began.elapsedSeconds
+        settled = count.value
+        let report = try await StatusReport.read(jobs, settledPerSecond: rate)
+        if arguments.has("json") {
+            print(report.json)
+        } else {
+            // Clear the screen and go home: the report stays in place while it is watched.
+            print((arguments.has("watch") ? "\u{1B}[2J\u{1B}[H" : "") + report.text)
+        }
+    } while arguments.has("watch") && !shutdown.isRequested
+    await feed.stop()
+    await foundations.redis.stop()
+    return 0
+}
+
+@LoopActor
+private final class SettledCount {
+    var value = 0
+}
