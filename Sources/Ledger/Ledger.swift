@@ -127,6 +127,14 @@ public final class Ledger {
         }
     }
 
+    /// The entry under which a purchase is in this player's wallet; nil when it is not.
+    public func creditedItem(
+        of key: PurchaseKey, in player: PlayerID
+    ) async throws(LedgerError) -> HistoryPage.Item? {
+        guard let position = try await position(of: key, in: player) else { return nil }
+        return try await history(of: player, limit: 1, before: position + 1).items.first
+    }
+
     /// Whether a purchase is in this player's wallet.
     public func isCredited(_ key: PurchaseKey, to player: PlayerID) async throws(LedgerError) -> Bool {
         try await position(of: key, in: player) != nil
