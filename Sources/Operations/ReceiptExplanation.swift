@@ -18,6 +18,13 @@ public struct ReceiptExplanation {
         /// The time of judgement.
         public var at: UnixMilliseconds
 
+        /// Trusts another root than Apple's, by its fingerprint (64 hex digits, with or without colons); false when it is none.
+        public mutating func trust(fingerprint: String) -> Bool {
+            guard let roots = try? TrustedRoots(sha256Fingerprints: [fingerprint]) else { return false }
+            self.roots = roots
+            return true
+        }
+
         /// States what is expected.
         public init(
             roots: TrustedRoots = .apple, bundleID: String? = nil, environment: StoreEnvironment? = nil,

@@ -109,8 +109,9 @@ extension TellerConfiguration {
         return apple
     }
 
-    /// Both unless told otherwise: App Review and TestFlight buy in the sandbox with the app that is on sale. Whom that
-    /// credits is the sandbox policy's to say.
+    /// Both unless told otherwise, since App Review and TestFlight buy in the sandbox with the app that is on sale.
+    ///
+    /// Whom that credits is the sandbox policy's to say.
     private static func environments(_ settings: Settings) -> Set<StoreEnvironment> {
         let names = settings.strings("environments") ?? StoreEnvironment.allCases.map(\.rawValue)
         let environments = names.compactMap { StoreEnvironment(rawValue: $0) }
