@@ -2,7 +2,6 @@ import Commerce
 import Foundation
 import Operations
 import ServiceRuntime
-import Signing
 
 let verifyCommand = Command(
     "verify", "explains a receipt, without network and without crediting anything",
@@ -25,10 +24,9 @@ let verifyCommand = Command(
     }
     var expectation = ReceiptExplanation.Expectation(bundleID: arguments.string("bundle-id"))
     if let root = arguments.string("root") {
-        guard let roots = try? TrustedRoots(sha256Fingerprints: [root]) else {
+        guard expectation.trust(fingerprint: root) else {
             throw UsageError("--root: must be 64 hex digits, with or without colons")
         }
-        expectation.roots = roots
     }
     if let name = arguments.string("environment") {
         guard let environment = StoreEnvironment(rawValue: name) else {

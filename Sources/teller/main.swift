@@ -1,1 +1,10 @@
-print("not wired yet")
+import ServiceRuntime
+
+// `teller`: the production program. Each command is in a file of its name; this one only lists them.
+CommandLineTool(
+    "teller", "credits in-app purchases exactly once",
+    commands: [
+        initCommand, apiCommand, workerCommand, statusCommand, deadListCommand, deadShowCommand, deadReplayCommand,
+        verifyCommand, configCheckCommand, versionCommand,
+    ]
+).main()
