@@ -51,6 +51,8 @@ public final class HTTPClient {
     private var transfers: [Transfer] = []
     private var idle: [Transfer] = []
     private var inFlight = 0
+    /// Requests that have been given to libcurl and have no answer yet.
+    public var requestsInFlight: Int { inFlight }
     private var waiting: [Exchange] = []
     private var isStopped = false
 

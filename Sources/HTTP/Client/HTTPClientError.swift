@@ -89,8 +89,9 @@ public struct HTTPClientError: Error, Hashable, Sendable, CustomStringConvertibl
             .tls
         case CURLE_GOT_NOTHING, CURLE_SEND_ERROR, CURLE_RECV_ERROR: .connectionLost
         case CURLE_PARTIAL_FILE, CURLE_HTTP2, CURLE_HTTP2_STREAM: .truncated
-        case CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING: .badAnswer
-        case CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT: .invalidRequest
+        // Schemes were checked before, so the unsupported protocol is an answer without a status line (HTTP/0.9).
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_BAD_CONTENT_ENCODING, CURLE_UNSUPPORTED_PROTOCOL: .badAnswer
+        case CURLE_URL_MALFORMAT: .invalidRequest
         default: .other(code: Int(code.rawValue))
         }
     }

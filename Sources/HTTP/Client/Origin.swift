@@ -13,7 +13,8 @@ final class Origin {
 
     init?(_ text: ArraySlice<UInt8>) {
         let url = String(decoding: text, as: UTF8.self)
-        guard let handle = curl_url() else { return nil }
+        let scheme = url.prefix { $0 != ":" }.lowercased()
+        guard scheme == "http" || scheme == "https", let handle = curl_url() else { return nil }
         guard curl_url_set(handle, CURLUPART_URL, url, 0) == CURLUE_OK else {
             curl_url_cleanup(handle)
             return nil
@@ -21,7 +22,7 @@ final class Origin {
         self.text = Array(text)
         self.url = url
         self.handle = handle
-        isSecure = url.prefix(6).lowercased() == "https:"
+        isSecure = scheme == "https"
     }
 
     deinit { curl_url_cleanup(handle) }
@@ -39,26 +40,23 @@ struct OriginCache {
     mutating func divide(_ url: String) -> (origin: Origin, target: String)? {
         var url = url
         return url.withUTF8 { bytes in
-            guard let (end, start, stop) = Self.parts(of: bytes), let origin = origin(bytes[..<end]) else { return nil }
-            guard start < stop else { return (origin, "/") }
-            let rest = String(decoding: bytes[start..<stop], as: UTF8.self)
-            return (origin, bytes[start] == UInt8(ascii: "?") ? "/" + rest : rest)
+            guard let (end, stop) = Self.parts(of: bytes), let origin = origin(bytes[..<end]) else { return nil }
+            guard end < stop else { return (origin, "/") }
+            let rest = String(decoding: bytes[end..<stop], as: UTF8.self)
+            return (origin, bytes[end] == UInt8(ascii: "?") ? "/" + rest : rest)
         }
     }
 
-    /// Where the origin ends, and where path and query begin and end; a fragment is never sent.
-    private static func parts(of bytes: UnsafeBufferPointer<UInt8>) -> (end: Int, start: Int, stop: Int)? {
+    /// Where the origin and where path and query end; a fragment is never sent.
+    private static func parts(of bytes: UnsafeBufferPointer<UInt8>) -> (end: Int, stop: Int)? {
         guard let colon = bytes.prefix(8).firstIndex(of: UInt8(ascii: ":")), bytes.count > colon + 3,
             bytes[colon + 1] == UInt8(ascii: "/"), bytes[colon + 2] == UInt8(ascii: "/")
         else { return nil }
         var end = colon + 3
+        guard bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { return nil }
         while end < bytes.count, !"/?#".utf8.contains(bytes[end]) { end += 1 }
-        var stop = end
-        while stop < bytes.count, bytes[stop] != UInt8(ascii: "#") {
-            guard bytes[stop] > 0x20, bytes[stop] < 0x7F else { return nil }
-            stop += 1
-        }
-        return (end, end, stop)
+        let stop = bytes[end...].firstIndex(of: UInt8(ascii: "#")) ?? bytes.count
+        return (end, stop)
     }
 
     private mutating func origin(_ text: Slice<UnsafeBufferPointer<UInt8>>) -> Origin? {

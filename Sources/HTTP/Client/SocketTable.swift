@@ -21,13 +21,16 @@ final class SocketTable {
     /// libcurl wants to hear nothing about `descriptor` for now.
     func forget(_ descriptor: Int32) {
         guard let socket = self[descriptor] else { return }
-        if socket.isConnection {
-            socket.rest()
-        } else {
-            // A descriptor that did not come from `open` (the resolver's wake-up pair) is closed without telling us.
+        guard socket.isConnection, socket.isWatchedForReadingOnly else {
+            // libcurl closes some descriptors without `closeSocket`: the resolver's wake-up pair, and a socket whose
+            // connecting was given up. This is the last that is heard of them (they may be closed already), and a
+            // watch left behind would be on whatever gets the number next. A socket that is being connected is
+            // watched for writing, which tells it from an idle connection.
             socket.end()
             sockets[Int(descriptor)] = nil
+            return
         }
+        socket.rest()
     }
 
     private subscript(_ descriptor: Int32) -> CurlSocket? {
@@ -103,11 +106,10 @@ private final class CurlSocket {
         arm(events)
     }
 
-    func rest() {
-        wanted = []
-        guard watch != nil, watched != .readable else { return }
-        arm(.readable)
-    }
+    var isWatchedForReadingOnly: Bool { watch == nil ? false : watched == .readable }
+
+    /// The connection is idle; its watch stays.
+    func rest() { wanted = [] }
 
     func end() {
         watch?.stop()

@@ -172,7 +172,7 @@ extension HTTPServer {
     private func over(_ request: IncomingRequest) {
         if request.task != nil {
             openRequests -= 1
-            if isDraining, request.phase == .answering { drain?.report.answered += 1 }
+            if isDraining, !isCuttingOff, request.phase == .answering { drain?.report.answered += 1 }
             request.task = nil
         }
         request.phase = .over

@@ -42,6 +42,12 @@ public final class HTTPServer {
         public var answered = 0
         /// Answered with 503, or cut off, at the deadline.
         public var abandoned = 0
+
+        /// Makes a report.
+        public init(answered: Int = 0, abandoned: Int = 0) {
+            self.answered = answered
+            self.abandoned = abandoned
+        }
     }
 
     /// The excess of a body that is read and dropped so that a client which sends first and reads afterwards sees the
@@ -60,6 +66,8 @@ public final class HTTPServer {
     /// Requests whose handler has been started and that are not over.
     var openRequests = 0
     var isDraining = false
+    /// The patience of ``stop(within:)`` is over.
+    var isCuttingOff = false
     var drain: (report: DrainReport, completion: Completion<Void>)?
 
     private var daemon: OpaquePointer?
@@ -136,11 +144,15 @@ public final class HTTPServer {
         return shutDown()
     }
 
+    /// Client connections that are open now.
+    public var connectionCount: Int { connections.count }
+
     func completeDrainIfDone() {
         if connections.isEmpty { drain?.completion.complete(()) }
     }
 
     private func shutDown() -> DrainReport {
+        isCuttingOff = true
         for connection in connections {
             guard let request = connection.request, request.phase == .handling else { continue }
             // "MHD_stop_daemon: all suspended connections must be resumed before" it is called.

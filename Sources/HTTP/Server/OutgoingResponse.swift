@@ -31,6 +31,8 @@ public struct OutgoingResponse: Sendable {
 /// How a server can fail in the middle of answering, for those who must survive it.
 public enum ResponseFault: Sendable, Hashable {
     /// Announces the whole body, sends this many bytes of it, and closes the connection.
+    ///
+    /// With 0 the headers may be lost too.
     case truncated(afterBytes: Int)
     /// Closes the connection without a word.
     case close
