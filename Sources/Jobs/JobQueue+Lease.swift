@@ -59,6 +59,7 @@ extension JobQueue {
         else { throw RedisError(.protocolError, "lease: unexpected answer") }
         serverTold(now)
         pulse.beat(serverMs: now, configuration)
+        isIsolated = mode != "normal"
         if mode == "drain" {
             drainingFor = queue
         } else if drainingFor == queue {

@@ -56,6 +56,7 @@ extension JobQueue {
         let lost = held.count
         held = [:]
         drainingFor = nil
+        isIsolated = false
         pulse.interrupt()
         if lost > 0 {
             logger.warning("worker was taken for dead", ["lost": .count(lost)])

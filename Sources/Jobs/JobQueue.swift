@@ -33,6 +33,8 @@ public final class JobQueue {
     var nextNumber: Int64 = 1
     /// The queue for whose suspects this worker lets go of everything else.
     var drainingFor: String?
+    /// Whether the last lease call was told that a suspect is held, or comes next: more must not be leased now.
+    var isIsolated = false
     var mustAdopt = true
     var isAdopting = false
     var pulse = Pulse()
@@ -98,6 +100,11 @@ public final class JobQueue {
     /// finds it there. Retries become due without a push, hence the short wait.
     public func waitForWork(queue: String) async throws(RedisError) {
         guard let blockingConfiguration else { throw RedisError(.refused, "this queue has no blocking connection") }
+        if isIsolated {
+            // What is in the list is not for this worker now: BLMOVE would bring it at once, again and again.
+            try? await pause(for: .milliseconds(20))
+            return
+        }
         let names = keys.queue(queue)
         let connection: BlockingConnection
         if let known = blocking[queue] {

@@ -54,6 +54,11 @@ import Testing
             try await bench.push("{}", queue: "google")
             #expect(try await busy.lease(queue: "apple", max: 2).isEmpty)
             #expect(try await busy.lease(queue: "google", max: 2).isEmpty)
+            // Nor does waiting for work fetch what it may not have.
+            try await busy.waitForWork(queue: "apple")
+            try await busy.waitForWork(queue: "google")
+            #expect(try await bench.arrived() == 0)
+            #expect(try await bench.arrived("google") == 0)
             #expect(try await other.lease(queue: "apple", max: 2).count == 2)
             #expect(try await busy.settle(held, status: statusJSON("credited")))
             let alone = try await busy.lease(queue: "apple", max: 2)
