@@ -145,7 +145,8 @@ import Testing
                 }
             }) { server, port in
                 try await withClient { client in
-                    let error = await failure(client, "http://127.0.0.1:\(port)/fault", .milliseconds(700))
+                    let error = await failure(
+                        client, "http://127.0.0.1:\(port)/fault", fault == .hang ? .milliseconds(700) : .seconds(10))
                     let isExpected = error.map { kinds.contains($0.kind) } ?? false
                     #expect(isExpected, "\(String(describing: error)) \(fault)")
                     #expect(error?.isRetryable == true)

@@ -175,8 +175,9 @@ final class ScriptedServer: Sendable {
         descriptor = listening
         startThread {
             while true {
-                let accepted = accept4(listening, nil, nil, 0x80000)
+                let accepted = accept(listening, nil, nil)
                 guard accepted >= 0 else { return }
+                _ = fcntl(accepted, F_SETFD, FD_CLOEXEC)
                 startThread { serve(BlockingSocket(accepted: accepted)) }
             }
         }
