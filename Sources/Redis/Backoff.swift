@@ -3,8 +3,9 @@
 struct Backoff {
     /// Upper bound of the first pause.
     static let first = Duration.milliseconds(50)
-    /// Upper bound of every later pause: with it consuming again starts well within 2 s of a server's return.
-    static let last = Duration.seconds(1)
+    /// Upper bound of every later pause: with an attempt of at most 1 s that began in vain just before the server's return,
+    /// consuming starts again within 2 s.
+    static let last = Duration.milliseconds(500)
 
     private var attempts = 0
 

@@ -54,7 +54,7 @@ struct CommandEncoder {
         bytes.append(mark)
         withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
             let start = Self.decimal(UInt64(count), negative: false, into: digits)
-            bytes.append(contentsOf: digits[start...])
+            bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: digits[start...]))
         }
         bytes.append(UInt8(ascii: "\r"))
         bytes.append(UInt8(ascii: "\n"))

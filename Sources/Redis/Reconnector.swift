@@ -7,7 +7,7 @@ final class Reconnector {
     ///
     /// Without it a
     /// server that accepts and refuses in turn (a replica behind an old name) would be called in a tight loop.
-    private static let stableAfter = Backoff.last
+    private static let stableAfter = Duration.seconds(1)
 
     private let configuration: RedisConfiguration
     private let logger: Logger

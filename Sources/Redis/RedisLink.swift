@@ -233,18 +233,20 @@ final class RedisLink {
     // MARK: - Receiving
 
     private func read() {
-        guard let context else { return }
-        var failure: RedisError?
+        // Replies are taken out after each read: hiredis moves the rest of its buffer to the front with every kilobyte it
+        // consumes, which for a buffer of many reads costs more than everything else here.
         for _ in 0..<Self.readsPerTurnMax {
+            guard let context else { return }
             let before = context.pointee.reader.pointee.len
             guard redisBufferRead(context) == REDIS_OK else {
-                failure = RedisError(.connectionLost, Self.text(of: context))
-                break
+                let reason = RedisError(.connectionLost, Self.text(of: context))
+                readReplies()
+                return close(reason)
             }
-            guard context.pointee.reader.pointee.len - before >= Self.readBytes else { break }
+            let isMoreLikely = context.pointee.reader.pointee.len - before >= Self.readBytes
+            readReplies()
+            guard isMoreLikely else { return }
         }
-        readReplies()
-        if let failure { close(failure) }
     }
 
     private func readReplies() {

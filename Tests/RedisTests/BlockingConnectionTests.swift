@@ -3,7 +3,7 @@ import ServiceRuntime
 import TestSupport
 import Testing
 
-@Suite struct BlockingConnectionTests {
+@Suite(.serialized) struct BlockingConnectionTests {
     /// Pops in a loop, as a worker does, and remembers what came when.
     @LoopActor final class Consumer {
         let connection: BlockingConnection

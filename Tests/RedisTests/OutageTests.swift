@@ -3,7 +3,7 @@ import ServiceRuntime
 import TestSupport
 import Testing
 
-@Suite struct OutageTests {
+@Suite(.serialized) struct OutageTests {
     @Test @LoopActor func whatWasSentAndNotAnsweredIsSaidToBeUnknownAndIsNotRepeated() async throws {
         try await RedisServer.running { server in
             try await withConnection(server.url) { redis in
@@ -95,7 +95,7 @@ import Testing
         redis.start()
         let error = await #expect(throws: RedisError.self) { try await redis.ready(within: .seconds(3)) }
         #expect(error?.kind == .loading)
-        // Pauses of 25, 50, 100, 200, 400, 500, 500, … ms on average.
+        // Pauses of 25, 50, 100, 200, 250, 250, … ms on average.
         #expect((3...40).contains(server.acceptedCount))
         await redis.stop()
     }
