@@ -23,9 +23,22 @@ public enum UUIDv5 {
         return Digest.bytes(hex: groups.joined())
     }
 
+    private static let hexDigits = Array("0123456789abcdef".utf8)
+
+    /// Written byte by byte: this is done once for each receipt whose purchase names its buyer.
     private static func text(_ bytes: [UInt8]) -> String {
-        let hex = Array(Digest.hex(bytes))
-        return [hex[0..<8], hex[8..<12], hex[12..<16], hex[16..<20], hex[20..<32]].map { String($0) }
-            .joined(separator: "-")
+        String(unsafeUninitializedCapacity: 36) { text in
+            var place = 0
+            for (index, byte) in bytes.enumerated() {
+                if index == 4 || index == 6 || index == 8 || index == 10 {
+                    text[place] = UInt8(ascii: "-")
+                    place += 1
+                }
+                text[place] = hexDigits[Int(byte >> 4)]
+                text[place + 1] = hexDigits[Int(byte & 0x0F)]
+                place += 2
+            }
+            return place
+        }
     }
 }

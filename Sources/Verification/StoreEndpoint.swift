@@ -130,7 +130,8 @@ enum StoreURL {
     /// Ids were checked against narrower alphabets before, so this changes nothing today; it is the second lock on the
     /// door through which `../` and `?` would come.
     static func escaped(_ text: String) -> String {
-        guard text.utf8.contains(where: { !isUnreserved($0) }) else { return text }
+        var text = text
+        guard text.withUTF8({ utf8 in !utf8.allSatisfy(isUnreserved) }) else { return text }
         var escaped = ""
         for byte in text.utf8 {
             if isUnreserved(byte) {

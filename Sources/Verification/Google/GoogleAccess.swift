@@ -62,10 +62,15 @@ final class GoogleAccess {
         }
     }
 
+    /// Headers with a token that works for a while yet; nil when a look at the clock is not enough.
+    ///
+    /// Apart from ``current()`` because nearly every call ends here, and a call that may wait costs more than it.
+    var valid: Headers? { clock.now < renewAt ? .ready(headers, generation: generation) : nil }
+
     /// Headers with a token that should work now.
     func current() async -> Headers {
+        if let valid { return valid }
         let now = clock.now
-        if now < renewAt { return .ready(headers, generation: generation) }
         if now < end {
             // Early: the old token serves, and this call does not wait for the new one.
             if now >= pausedUntil { startRenewal() }

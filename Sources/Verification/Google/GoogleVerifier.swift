@@ -217,7 +217,8 @@ final class GoogleVerifier {
 
     /// Sends with a valid token; a refused token is renewed and the question asked once more, not more often.
     private func send(_ method: HTTPMethod, _ url: String, to endpoint: StoreEndpoint) async -> Reply {
-        var headers = await access.current()
+        var headers: GoogleAccess.Headers
+        if let valid = access.valid { headers = valid } else { headers = await access.current() }
         var mayRenew = true
         while true {
             let generation: Int
