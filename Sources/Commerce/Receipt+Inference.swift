@@ -1,3 +1,4 @@
+import Glibc
 import ServiceRuntime
 
 extension Receipt {
@@ -47,16 +48,29 @@ extension Receipt {
         return Inferred(receipt: try purchaseToken(text, isNamed: store == .googlePlay), storeProductID: nil)
     }
 
+    /// Whether a text has two dots and ends like base64url, which tells a JWS from every other receipt.
+    ///
+    /// Every request passes here with 6 kB, twice. Looking at each byte took 14 µs, `memchr` 0.2; the alphabet is checked
+    /// anyway where the parts are decoded, and a JWS with a foreign character in it is refused there.
     private static func isCompactJWS(_ text: String) -> Bool {
-        var dots = 0
-        for byte in text.utf8 {
-            if byte == UInt8(ascii: ".") {
+        var text = text
+        return text.withUTF8 { utf8 in
+            guard let last = utf8.last, last == UInt8(ascii: ".") || isBase64URL(last) else { return false }
+            let bytes = UnsafeRawBufferPointer(utf8)
+            var dots = 0
+            var at = 0
+            while dots <= 2, at < bytes.count, let base = bytes.baseAddress,
+                let dot = memchr(base + at, Int32(UInt8(ascii: ".")), bytes.count - at)
+            {
                 dots += 1
-            } else if !(ASCII.isLetterOrDigit(byte) || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")) {
-                return false
+                at = UnsafeRawPointer(dot) - base + 1
             }
+            return dots == 2
         }
-        return dots == 2
+    }
+
+    private static func isBase64URL(_ byte: UInt8) -> Bool {
+        ASCII.isLetterOrDigit(byte) || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
     }
 
     /// The shortest base64 that can hold an app receipt; shorter text without a platform is a token that begins alike.
@@ -94,7 +108,8 @@ extension Receipt {
     private static let inferredTokenBytesMin = 16
 
     private static func purchaseToken(_ text: String, isNamed: Bool) throws(ReceiptMistake) -> Receipt {
-        guard isNamed || text.utf8.count >= inferredTokenBytesMin else {
+        // A token begins with small letters; `eyJ` is the beginning of somebody's JSON in base64.
+        guard isNamed || text.utf8.count >= inferredTokenBytesMin && !text.hasPrefix("eyJ") else {
             throw ReceiptMistake("is no receipt of a known kind")
         }
         do throws(InvalidIdentifier) {

@@ -12,9 +12,6 @@ struct CreditArguments {
         precondition(
             grants.currencies.allSatisfy { (0...Limits.amountMax).contains($0.amount) },
             "a purchase grants amounts within 0...2^53 - 1")
-        precondition(
-            Set(grants.currencies.map(\.currency)).count == grants.currencies.count, "a purchase grants a currency once"
-        )
         currencies = grants.currencies.map(\.currency)
         let mark = RedisArgument.bytes(purchase.key.digest)
         let entry = RedisArgument.bytes(LedgerEntry(crediting: purchase, submission: submission).openJSON)
@@ -22,6 +19,7 @@ struct CreditArguments {
             arguments = [mark, entry, .string(only.currency.rawValue), .int(only.amount), ""]
             return
         }
+        precondition(Set(currencies).count == currencies.count, "a purchase grants a currency once")
         let words =
             grants.currencies.map { "\($0.currency.rawValue)=\($0.amount)" }
             + grants.entitlements.map { "+" + $0.rawValue }

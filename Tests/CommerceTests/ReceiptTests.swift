@@ -53,6 +53,7 @@ import Testing
         ("eyJh.b.c", .googlePlay, "is a signed transaction of Apple, but the platform is android"),
         (" " + jws, nil, "is no receipt of a known kind"),
         (jws + "\n", nil, "is no receipt of a known kind"),
+        (jws + ".c2ln", nil, "is no receipt of a known kind"),
         ("aaaabbbbccccdddd/../../x", nil, "is no receipt of a known kind"),
         ("aaaabbbbccccdddd\u{0}", nil, "is no receipt of a known kind"),
         (String(repeating: "t", count: 2049), .googlePlay, "as a purchase token is longer than 2048 bytes"),
