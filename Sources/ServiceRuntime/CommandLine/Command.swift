@@ -5,6 +5,7 @@ public struct Command: Sendable {
         let name: String
         let value: String?
         let help: String
+        let isRepeatable: Bool
 
         /// An option with a value.
         ///
@@ -12,10 +13,12 @@ public struct Command: Sendable {
         ///   - name: without the dashes.
         ///   - value: what the value is, such as `FILE`; nil makes a flag.
         ///   - help: what it does and what counts without it.
-        public init(_ name: String, _ value: String? = nil, _ help: String) {
+        ///   - isRepeatable: whether it may be given several times; see ``Arguments/strings(_:)``.
+        public init(_ name: String, _ value: String? = nil, _ help: String, isRepeatable: Bool = false) {
             self.name = name
             self.value = value
             self.help = help
+            self.isRepeatable = isRepeatable
         }
 
         var label: String { value.map { "--\(name) \($0)" } ?? "--\(name)" }
@@ -55,7 +58,7 @@ public struct Command: Sendable {
 
 /// The options and operands a command was called with.
 public struct Arguments: Sendable {
-    private var values: [String: String] = [:]
+    private var values: [String: [String]] = [:]
     private var flags: Set<String> = []
     /// What was given besides options.
     public private(set) var operands: [String] = []
@@ -82,7 +85,8 @@ public struct Arguments: Sendable {
             guard let value = parts.count == 2 ? String(parts[1]) : words.popFirst() else {
                 throw UsageError("\(option.label): the value is missing")
             }
-            guard values.updateValue(value, forKey: name) == nil else { throw UsageError("--\(name) was given twice") }
+            guard values[name] == nil || option.isRepeatable else { throw UsageError("--\(name) was given twice") }
+            values[name, default: []].append(value)
         }
     }
 
@@ -90,11 +94,14 @@ public struct Arguments: Sendable {
     public func has(_ flag: String) -> Bool { flags.contains(flag) }
 
     /// An option's value; nil when it was not given.
-    public func string(_ name: String) -> String? { values[name] }
+    public func string(_ name: String) -> String? { values[name]?.first }
+
+    /// Every value of a repeatable option, in order; empty when it was not given.
+    public func strings(_ name: String) -> [String] { values[name] ?? [] }
 
     /// An option's value as a whole number.
     public func integer(_ name: String, in range: ClosedRange<Int>, default standard: Int) throws(UsageError) -> Int {
-        guard let text = values[name] else { return standard }
+        guard let text = string(name) else { return standard }
         guard let number = Int(text), range.contains(number) else {
             throw UsageError("--\(name): must be a whole number from \(range.lowerBound) to \(range.upperBound)")
         }
@@ -105,7 +112,7 @@ public struct Arguments: Sendable {
     public func number(
         _ name: String, in range: ClosedRange<Double>, default standard: Double
     ) throws(UsageError) -> Double {
-        guard let text = values[name] else { return standard }
+        guard let text = string(name) else { return standard }
         guard let number = Double(text), range.contains(number) else {
             throw UsageError("--\(name): must be a number from \(range.lowerBound) to \(range.upperBound)")
         }

@@ -1,0 +1,53 @@
+import Foundation
+import Lab
+import ServiceRuntime
+
+/// The options that `load` and `audit` share.
+enum LabOptions {
+    static let shared = [
+        Command.Option("redis", "URL", "the Redis under test: redis://[user[:password]@]host:port, or unix:///path"),
+        .init("redis-password-file", "FILE", "reads its password from a file"),
+        .init("emulator", "URL", "the store emulator that sells"),
+        .init("catalogue", "FILE", "what Teller under test sells (default deploy/catalogue.example.json)"),
+        .init("settle", "SECONDS", "how long the lists get to drain before the audit (default 60)"),
+        .init("json", "FILE", "also writes the report as JSON"),
+    ]
+
+    static func redis(_ arguments: Arguments) throws -> LabRedis {
+        guard let url = arguments.string("redis") else { throw UsageError("--redis URL is missing") }
+        return LabRedis(
+            url: url, password: try arguments.string("redis-password-file").map { try secret(inFile: $0) })
+    }
+
+    static func emulator(_ arguments: Arguments) throws -> String {
+        guard let url = arguments.string("emulator") else { throw UsageError("--emulator URL is missing") }
+        return url
+    }
+
+    static func catalogue(_ arguments: Arguments) throws -> LoadCatalogue {
+        try LoadPlan.catalogue(ofFile: arguments.string("catalogue") ?? "deploy/catalogue.example.json")
+    }
+
+    static func settle(_ arguments: Arguments) throws -> Duration {
+        .seconds(try arguments.number("settle", in: 0...86_400, default: 60))
+    }
+
+    static func secret(inFile path: String) throws -> String {
+        guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+            throw UsageError("\(path): cannot be read")
+        }
+        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    static func writeJSON(_ arguments: Arguments, load: LoadReport?, audit: AuditReport?) throws {
+        guard let path = arguments.string("json") else { return }
+        var json = JSONWriter(capacity: 1 << 16)
+        json.object { json in
+            if let load { json.member("load", object: { load.write(to: &$0) }) }
+            if let audit { json.member("audit", object: { audit.write(to: &$0) }) }
+        }
+        guard FileManager.default.createFile(atPath: path, contents: Data(json.bytes)) else {
+            throw UsageError("\(path): cannot be written")
+        }
+    }
+}
