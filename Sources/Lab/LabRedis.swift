@@ -1,3 +1,4 @@
+import Foundation
 import Jobs
 import Redis
 import ServiceRuntime
@@ -19,12 +20,21 @@ public struct LabRedis: Sendable {
 
     func configuration() throws(LabError) -> RedisConfiguration {
         do throws(RedisAddressError) {
-            var address = try RedisAddress(url: url)
-            if let password { address = address.authenticated(user: address.user, password: password) }
-            return RedisConfiguration(address: address)
+            return RedisConfiguration(address: try RedisAddress(url: urlWithPassword))
         } catch {
             throw .redis(error.description)
         }
+    }
+
+    /// The password, percent-encoded, behind the user that the URL names, if any.
+    private var urlWithPassword: String {
+        guard let password, let scheme = url.range(of: "://") else { return url }
+        let encoded = password.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
+        let rest = url[scheme.upperBound...]
+        let at = rest.firstIndex(of: "@")
+        let user = at.map { rest[..<$0] } ?? ""
+        let place = at.map { rest[rest.index(after: $0)...] } ?? rest
+        return "\(url[..<scheme.upperBound])\(user):\(encoded)@\(place)"
     }
 
     /// Throws when this Redis is production, or cannot be asked.
