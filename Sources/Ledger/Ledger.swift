@@ -52,7 +52,7 @@ public final class Ledger {
         self.keys = keys
         finishScript = BatchedScript(
             LedgerScripts.finish, on: redis, sharedKeys: [keys.meta], sharedArguments: [incarnation], keysPerCall: 3,
-            argumentsPerCall: 5)
+            argumentsPerCall: 5, idempotent: true)
         creditedScript = BatchedScript(
             LedgerScripts.credited, on: redis, sharedKeys: [keys.meta], sharedArguments: [incarnation], keysPerCall: 1,
             argumentsPerCall: 1, idempotent: true)
