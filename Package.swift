@@ -37,9 +37,9 @@ let package = Package(
         library("CCurl", debian: "libcurl4-openssl-dev"),
         library("CMicrohttpd", debian: "libmicrohttpd-dev"),
         library("COpenSSL", debian: "libssl-dev"),
-        library("CJansson", debian: "libjansson-dev"),
+        library("CYajl", debian: "libyajl-dev"),
 
-        module("ServiceRuntime", knows: ["CUV"]),
+        module("ServiceRuntime", knows: ["CUV", "CYajl"]),
         module("Redis", knows: ["CHiredis", "ServiceRuntime"]),
         module("HTTP", knows: ["CCurl", "CMicrohttpd", "ServiceRuntime"]),
         module("Signing", knows: ["COpenSSL", "ServiceRuntime"]),
@@ -73,7 +73,7 @@ let package = Package(
         .target(
             name: "TestSupport", dependencies: ["Redis", "HTTP", "Signing", "StoreEmulator", "ServiceRuntime"],
             path: "Tests/TestSupport", swiftSettings: strict),
-        tests("ServiceRuntimeTests", of: ["ServiceRuntime", "CJansson"]),
+        tests("ServiceRuntimeTests", of: ["ServiceRuntime"]),
         tests("RedisTests", of: ["Redis", "ServiceRuntime"]),
         tests("HTTPTests", of: ["HTTP", "ServiceRuntime"]),
         tests("SigningTests", of: ["Signing", "ServiceRuntime"]),

@@ -1,22 +1,25 @@
-import CJansson
+import Foundation
 import ServiceRuntime
 import Testing
 
-/// Goal: our parser accepts and refuses exactly what jansson does, and reads the same values.
+/// Goal: our parser accepts and refuses exactly what Foundation does, and reads the same values.
 ///
-/// Method: change good documents at random (from a fixed seed), give them to both, and compare what jansson read with
-/// what it reads from our rendering of what we read.
+/// Method: change good documents at random (from a fixed seed), give them to both, and compare what Foundation read
+/// with what it reads from our rendering of what we read. Foundation takes duplicate keys, NUL and numbers of any size.
 @Suite struct JSONParserTests {
     private static let seeds = [
         #"{"id":"x","keys":[{"id":1},{"id":-2.5e3},{"id":true,"z":null,"é":false}],"":{"deep":[[3.5]]}}"#,
-        #"["\ud83d\ude00","\u00e4\n\"\\\/","äöü€😀",0,-0,1e-3,9223372036854775807,-9223372036854775808]"#,
+        #"["\ud83d\ude00","\u00e4\n\"\\\/","äöü€😀",0,-0,1e-3,123456789012,-123456789012]"#,
         #"  { "a" : [ ] , "b" : { } , "c" : "12345678" , "d" : 1.0E+2 }  "#,
         #"{"kind":"productPurchase","purchaseTimeMillis":"1796018745123","purchaseState":0,"quantity":1}"#,
         #""just a string""#, "12", "[1,[2,[3,[4,[5]]]]]",
     ]
     private static let alphabet: [UInt8] =
         Array(#"{}[]":,\/ubn0123456789.eE+-truefalsn "#.utf8)
-        + [0x00, 0x09, 0x0a, 0x1f, 0x7f, 0x80, 0xbf, 0xc0, 0xc3, 0xa4, 0xed, 0xa0, 0xf0, 0x9f, 0xf4, 0x90, 0xff]
+        + [
+            0x00, 0x09, 0x0a, 0x0b, 0x0c, 0x1f, 0x7f, 0x80, 0xbf, 0xc0, 0xc3, 0xa4, 0xed, 0xa0, 0xf0, 0x9f, 0xf4, 0x90,
+            0xff,
+        ]
 
     /// SplitMix64, so that a failure can be repeated.
     private struct Random: RandomNumberGenerator {
@@ -49,36 +52,34 @@ import Testing
         return bytes
     }
 
-    private func jansson(_ bytes: [UInt8]) -> UnsafeMutablePointer<json_t>? {
-        bytes.withUnsafeBytes { buffer in
-            let start = buffer.bindMemory(to: CChar.self).baseAddress
-            return start.flatMap { json_loadb($0, buffer.count, Int(JSON_REJECT_DUPLICATES | JSON_DECODE_ANY), nil) }
-        }
+    private func foundation(_ bytes: [UInt8]) -> NSObject? {
+        (try? JSONSerialization.jsonObject(with: Data(bytes), options: .fragmentsAllowed)) as? NSObject
     }
 
+    private static let onlyOurs = [
+        "has a duplicate key", "has a NUL character in a string", "has a number that is out of range",
+    ]
+
     @Test(arguments: 0..<10 as Range<UInt64>)
-    func agreesWithJansson(_ seed: UInt64) throws {
+    func agreesWithFoundation(_ seed: UInt64) throws {
         var random = Random(state: seed)
         var accepted = 0
         for _ in 0..<1_000 {
             let bytes = mutated(Self.seeds.randomElement(using: &random) ?? "", &random)
-            let expected = jansson(bytes)
-            defer { expected.map { json_decref($0) } }
-            let view = try? JSONView.parse(bytes)
-            // jansson 2.14 swallows a NUL after a number; nobody may.
-            guard !bytes.contains(0) else {
-                #expect(view == nil)
+            let text = String(decoding: bytes, as: UTF8.self)
+            let expected = foundation(bytes)
+            do {
+                let view = try JSONView.parse(bytes)
+                accepted += 1
+                #expect(expected != nil, "only we accept \(text)")
+                #expect(expected == foundation(Array(view.serialized().utf8)), "\(text)")
+            } catch let error where Self.onlyOurs.contains(error.reason) {
                 continue
+            } catch {
+                // Foundation guesses UTF-16 where it sees a NUL, and lets a comma end an object.
+                let isLenient = bytes.contains(0) || text.contains(#/,\s*}/#)
+                #expect(expected == nil || isLenient, "\(error), only we refuse \(text)")
             }
-            guard (view != nil) == (expected != nil) else {
-                Issue.record("only one of us accepts \(String(decoding: bytes, as: UTF8.self))")
-                continue
-            }
-            guard let view else { continue }
-            accepted += 1
-            let again = jansson(Array(view.serialized().utf8))
-            defer { again.map { json_decref($0) } }
-            #expect(json_equal(expected, again) == 1, "\(String(decoding: bytes, as: UTF8.self))")
         }
         #expect((200..<900).contains(accepted), "the changes must make good and bad documents")
     }

@@ -62,6 +62,32 @@ import Testing
         Refused("-", "ends too early", column: 2),
         Refused(#"["\x"]"#, "is not valid JSON", column: 4),
         Refused("{\n  \"ä\": 1,\n  \"b\" 2\n}", "is not valid JSON", line: 3, column: 7),
+        Refused("[1\u{b},2]", "is not valid JSON", column: 3),
+        Refused("[1,\u{c}2]", "is not valid JSON", column: 4),
+        Refused(#"["\ud800x"]"#, "is not valid JSON", column: 3),
+        Refused(#"["\n\ud83d\n"]"#, "is not valid JSON", column: 5),
+        Refused(#"{"\ude00":1}"#, "is not valid JSON", column: 3),
+        Refused(#"["\\\u0000"]"#, "has a NUL character in a string", column: 5),
+        Refused("[\"a\" , \"b\\\"\" \"c\"]", "is not valid JSON", column: 14),
+        Refused("{\"a\" \"b\"}", "is not valid JSON", column: 6),
+        Refused("{\"a\":1 \"b\":2}", "is not valid JSON", column: 8),
+        Refused("[1,,2]", "is not valid JSON", column: 4),
+        Refused("[1 , /2]", "is not valid JSON", column: 6),
+        Refused("{\"a\":,}", "is not valid JSON", column: 6),
+        Refused("{\"a\"::1}", "is not valid JSON", column: 6),
+        Refused("[trux]", "is not valid JSON", column: 5),
+        Refused("[truet]", "is not valid JSON", column: 7),
+        Refused("[}", "is not valid JSON", column: 2),
+        Refused("[1]]", "has text after its end", column: 4),
+        Refused("1 \"\\x\"", "has text after its end", column: 3),
+        Refused("{} \"", "has text after its end", column: 4),
+        Refused("1\"a", "has text after its end", column: 2),
+        Refused("1 2", "has text after its end", column: 3),
+        Refused("1 tru", "has text after its end", column: 3),
+        Refused("1e400", "has a number that is out of range", column: 1),
+        Refused("[7,1e400", "has a number that is out of range", column: 4),
+        Refused("[7,1", "ends too early", column: 5),
+        Refused(#"["\u12"#, "ends too early", column: 7),
     ])
     func refusesWhatIsNotStrictJSON(_ refused: Refused) {
         let error = #expect(throws: JSONError.self) { try JSONView.parse(refused.json) }
@@ -117,7 +143,7 @@ import Testing
         #expect(try JSONView.parse(json).utf8() == Array(text.utf8))
     }
 
-    @Test func aMillionBracketsDoNotReachTheRecursiveParser() {
+    @Test func aMillionBracketsStopAtTheLimit() {
         let error = #expect(throws: JSONError.self) {
             try JSONView.parse([UInt8](repeating: UInt8(ascii: "["), count: 1_000_000))
         }

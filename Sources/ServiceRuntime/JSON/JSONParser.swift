@@ -1,100 +1,165 @@
+import CYajl
 import Glibc
 
-/// Checks a document against RFC 8259, and more strictly, and lists its nodes.
+/// Lets yajl read a document, and lists the nodes it reports.
+///
+/// The grammar is yajl's, well-formed UTF-8 is the standard library's. Ours is what yajl lets pass: duplicate keys, too
+/// deep nesting, numbers that do not fit, NUL and halves of a character in the escapes of a string, vertical tab and
+/// form feed as space, and the beginning of a string after the end of the document. An error is placed on the byte that
+/// is wrong; yajl's offset may be the end of its token.
 struct JSONParser {
     /// Members of an object up to which a new key is compared with each before it; above, a hash set is kept.
     private static let keysComparedMax = 24
 
+    private struct Container {
+        var index: Int
+        /// Keys of a large object.
+        var keys: Set<[UInt8]> = []
+    }
+
     private let text: UnsafeBufferPointer<UInt8>
     private let depthMax: Int
-    private var position = 0
-    private var depth = 0
-    private var nodes: [JSONNode] = []
+    private var handle: OpaquePointer?
+    /// What was given to yajl before the chunk that it is reading.
+    private var chunkOffset = 0
+    /// Where the token of the last event ends; up to the next one come only space, commas and colons.
+    private var eventEnd = 0
+    private var open: [Container] = []
+    private var failure: JSONError?
+
+    private(set) var nodes: [JSONNode] = []
+    /// The decoded text of all strings with escapes.
+    private(set) var unescaped: [UInt8] = []
 
     init(_ text: UnsafeBufferPointer<UInt8>, depthMax: Int) {
-        // One level is a few hundred bytes of stack.
-        precondition(depthMax <= 1000, "the parser recurses once per level")
         self.text = text
         self.depthMax = depthMax
         nodes.reserveCapacity(min(32, text.count / 8 + 1))
+        open.reserveCapacity(8)
     }
 
-    mutating func parse() throws(JSONError) -> [JSONNode] {
+    /// Fills `nodes` and `unescaped`.
+    mutating func parse() throws(JSONError) {
         guard !text.isEmpty else { throw error("is empty", at: 0) }
         guard text.count < Int(Int32.max) else { throw error("is too large", at: 0) }
-        if let bad = UTF8Check.firstInvalidOffset(in: text) { throw error("is not valid UTF-8", at: bad) }
-        try value()
-        skipSpace()
-        guard position == text.count else { throw error("has text after its end", at: position) }
-        return nodes
-    }
-
-    // MARK: Values
-
-    private mutating func value() throws(JSONError) {
-        skipSpace()
-        switch current {
-        case UInt8(ascii: "{"): try object()
-        case UInt8(ascii: "["): try array()
-        case UInt8(ascii: "\""): try string()
-        case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): try number()
-        case UInt8(ascii: "t"): try literal("true", .bool, 1)
-        case UInt8(ascii: "f"): try literal("false", .bool, 0)
-        case UInt8(ascii: "n"): try literal("null", .null, 0)
-        default: throw unexpected()
-        }
-    }
-
-    private mutating func object() throws(JSONError) {
-        let index = try open(.object)
-        var count: Int32 = 0
-        var seen: Set<[UInt8]> = []
-        skipSpace()
-        while current != UInt8(ascii: "}") {
-            if count > 0 { try expect(UInt8(ascii: ",")) }
-            skipSpace()
-            guard current == UInt8(ascii: "\"") else { throw unexpected() }
-            let keyPosition = position
-            let key = nodes.count
-            try string()
-            guard isNew(key, in: index, keysBefore: Int(count), &seen) else {
-                throw error("has a duplicate key", at: keyPosition)
+        if let bad = firstInvalidUTF8() { throw error("is not valid UTF-8", at: bad) }
+        let status = withUnsafeMutablePointer(to: &self) { parser in
+            withUnsafePointer(to: Self.callbacks) { callbacks in
+                guard let handle = yajl_alloc(callbacks, nil, parser) else {
+                    parser.pointee.fail("does not fit in memory", at: 0)
+                    return yajl_status_error
+                }
+                parser.pointee.handle = handle
+                let text = parser.pointee.text
+                let status = yajl_parse(handle, text.baseAddress, text.count)
+                guard status == yajl_status_ok else { return status }
+                // A number may end with the text: only now does yajl report it.
+                parser.pointee.chunkOffset = text.count
+                return yajl_complete_parse(handle)
             }
-            skipSpace()
-            try expect(UInt8(ascii: ":"))
-            try value()
-            count += 1
-            skipSpace()
         }
-        close(index, count)
-    }
-
-    private mutating func array() throws(JSONError) {
-        let index = try open(.array)
-        var count: Int32 = 0
-        skipSpace()
-        while current != UInt8(ascii: "]") {
-            if count > 0 { try expect(UInt8(ascii: ",")) }
-            try value()
-            count += 1
-            skipSpace()
+        defer { handle.map { yajl_free($0) } }
+        if let failure { throw failure }
+        guard status == yajl_status_ok else { throw syntaxError() }
+        // yajl does not see a string after the end of the document when it never ends itself.
+        let rest = tokenStart(limit: 0)
+        guard rest == text.count else { throw error("has text after its end", at: rest) }
+        for space: Int32 in [0x0b, 0x0c] {
+            guard let start = text.baseAddress, let found = memchr(start, space, text.count) else { continue }
+            throw error(Self.invalid, at: UnsafeRawPointer(found) - UnsafeRawPointer(start))
         }
-        close(index, count)
     }
 
-    private mutating func open(_ kind: JSONView.Kind) throws(JSONError) -> Int {
-        depth += 1
-        guard depth <= depthMax else { throw error("is nested deeper than \(depthMax) levels", at: position) }
-        position += 1
-        nodes.append(JSONNode(payload: 0, length: 0, endIndex: 0, kind: kind))
-        return nodes.count - 1
+    /// Swift's check: yajl's lets overlong forms and surrogates pass.
+    private func firstInvalidUTF8() -> Int? {
+        do {
+            _ = try UTF8Span(validating: text.span)
+            return nil
+        } catch {
+            return error.byteOffsets.lowerBound
+        }
     }
 
-    private mutating func close(_ index: Int, _ count: Int32) {
-        position += 1
-        depth -= 1
-        nodes[index].length = count
-        nodes[index].endIndex = Int32(truncatingIfNeeded: nodes.count)
+    // MARK: Events
+
+    private static var callbacks: yajl_callbacks {
+        yajl_callbacks(
+            yajl_null: { JSONParser.on($0) { $0.value(.null, 0) } },
+            yajl_boolean: { context, isTrue in JSONParser.on(context) { $0.value(.bool, isTrue == 0 ? 0 : 1) } },
+            yajl_integer: nil,
+            yajl_double: nil,
+            yajl_number: { context, start, length in
+                JSONParser.on(context) { $0.number(UnsafeRawBufferPointer(start: start, count: length)) }
+            },
+            yajl_string: { context, start, length in
+                JSONParser.on(context) { $0.string(UnsafeBufferPointer(start: start, count: length)) }
+            },
+            yajl_start_map: { JSONParser.on($0) { $0.begin(.object) } },
+            yajl_map_key: { context, start, length in
+                JSONParser.on(context) { $0.key(UnsafeBufferPointer(start: start, count: length)) }
+            },
+            yajl_end_map: { JSONParser.on($0) { $0.end() } },
+            yajl_start_array: { JSONParser.on($0) { $0.begin(.array) } },
+            yajl_end_array: { JSONParser.on($0) { $0.end() } })
+    }
+
+    /// Hands an event to the parser that `context` points to; 0 stops yajl.
+    private static func on(_ context: UnsafeMutableRawPointer?, _ event: (inout JSONParser) -> Void) -> Int32 {
+        guard let parser = context?.assumingMemoryBound(to: JSONParser.self) else { return 0 }
+        event(&parser.pointee)
+        parser.pointee.eventEnd = parser.pointee.consumed
+        return parser.pointee.failure == nil ? 1 : 0
+    }
+
+    private mutating func value(_ kind: JSONView.Kind, _ payload: Int64) {
+        countElement()
+        append(kind, payload)
+    }
+
+    private mutating func begin(_ kind: JSONView.Kind) {
+        guard open.count < depthMax else { return fail("is nested deeper than \(depthMax) levels", at: tokenStart()) }
+        countElement()
+        open.append(Container(index: nodes.count))
+        append(kind, 0)
+    }
+
+    private mutating func end() {
+        guard let container = open.popLast() else { return }
+        nodes[container.index].endIndex = Int32(truncatingIfNeeded: nodes.count)
+    }
+
+    private mutating func number(_ written: UnsafeRawBufferPointer) {
+        // yajl keeps a number at the very end of the text in a buffer of its own: it must be read now.
+        let digits = String(decoding: written, as: UTF8.self)
+        let isReal = written.contains { $0 == UInt8(ascii: ".") || $0 | 0x20 == UInt8(ascii: "e") }
+        if !isReal, let integer = Int64(digits) {
+            value(.integer, integer)
+        } else if isReal, let real = Double(digits), real.isFinite {
+            value(.real, Int64(bitPattern: real.bitPattern))
+        } else {
+            fail("has a number that is out of range", at: tokenStart())
+        }
+    }
+
+    private mutating func string(_ decoded: UnsafeBufferPointer<UInt8>) {
+        countElement()
+        append(decoded)
+    }
+
+    private mutating func key(_ decoded: UnsafeBufferPointer<UInt8>) {
+        // The index only: beside a copy of the container, each insertion into its keys would copy them all.
+        guard let object = open.last?.index else { return }
+        let key = nodes.count
+        append(decoded)
+        guard isNew(key, in: object) else { return fail("has a duplicate key", at: tokenStart()) }
+        nodes[object].length += 1
+    }
+
+    // MARK: Nodes
+
+    private mutating func countElement() {
+        guard let container = open.last, nodes[container.index].kind == .array else { return }
+        nodes[container.index].length += 1
     }
 
     private mutating func append(_ kind: JSONView.Kind, _ payload: Int64, length: Int = 0, isEscaped: Bool = false) {
@@ -105,210 +170,125 @@ struct JSONParser {
                 isEscaped: isEscaped))
     }
 
-    private mutating func literal(_ word: StaticString, _ kind: JSONView.Kind, _ payload: Int64) throws(JSONError) {
-        for offset in 0..<word.utf8CodeUnitCount {
-            guard current == word.utf8Start[offset] else { throw unexpected() }
-            position += 1
+    /// Appends a string: by its place in the text, or, as yajl's decoded text is gone after the event, by a copy.
+    private mutating func append(_ decoded: UnsafeBufferPointer<UInt8>) {
+        guard let start = decoded.baseAddress, let base = text.baseAddress else { return }
+        if start >= base, start < base + text.count {
+            return append(.string, Int64(start - base), length: decoded.count)
         }
-        append(kind, payload)
+        checkEscapes()
+        append(.string, Int64(unescaped.count), length: decoded.count, isEscaped: true)
+        unescaped.append(contentsOf: decoded)
     }
 
-    // MARK: Numbers
-
-    private mutating func number() throws(JSONError) {
-        let start = position
-        let isNegative = current == UInt8(ascii: "-")
-        if isNegative { position += 1 }
-        // Negative all the way: the smallest Int64 has no positive twin.
-        var negated: Int64 = 0
-        var fits = true
-        let firstDigit = position
-        while let digit = digit() {
-            let (product, tooLarge) = negated.multipliedReportingOverflow(by: 10)
-            let (sum, tooLow) = product.subtractingReportingOverflow(Int64(digit))
-            negated = sum
-            fits = fits && !tooLarge && !tooLow
-            position += 1
-            // "01" is not a number: after a leading zero the integer part is over.
-            if digit == 0, position == firstDigit + 1 { break }
-        }
-        guard position > firstDigit else { throw unexpected() }
-        if current == UInt8(ascii: ".") || current == UInt8(ascii: "e") || current == UInt8(ascii: "E") {
-            return try real(from: start)
-        }
-        guard fits, isNegative || negated != .min else { throw error("has a number that is out of range", at: start) }
-        append(.integer, isNegative ? negated : -negated)
-    }
-
-    private mutating func real(from start: Int) throws(JSONError) {
-        if current == UInt8(ascii: ".") {
-            position += 1
-            try digits()
-        }
-        if current == UInt8(ascii: "e") || current == UInt8(ascii: "E") {
-            position += 1
-            if current == UInt8(ascii: "+") || current == UInt8(ascii: "-") { position += 1 }
-            try digits()
-        }
-        let written = String(decoding: text[start..<position], as: UTF8.self)
-        guard let value = Double(written), value.isFinite else {
-            throw error("has a number that is out of range", at: start)
-        }
-        append(.real, Int64(bitPattern: value.bitPattern))
-    }
-
-    private mutating func digits() throws(JSONError) {
-        guard digit() != nil else { throw unexpected() }
-        while digit() != nil { position += 1 }
-    }
-
-    private func digit() -> UInt8? {
-        let digit = current &- UInt8(ascii: "0")
-        return digit < 10 ? digit : nil
-    }
-
-    // MARK: Strings
-
-    private mutating func string() throws(JSONError) {
-        position += 1
-        let start = position
-        var isEscaped = false
-        while true {
-            skipPlainText()
-            guard position < text.count else { throw unexpected() }
-            switch text[position] {
-            case UInt8(ascii: "\""):
-                append(.string, Int64(start), length: position - start, isEscaped: isEscaped)
-                position += 1
-                return
-            case UInt8(ascii: "\\"):
-                isEscaped = true
-                try escape()
-            case 0..<0x20:
-                throw unexpected()
-            default:
-                position += 1
+    /// Refuses in the string just read what yajl decodes to NUL, to "?" or to no character at all.
+    private mutating func checkEscapes() {
+        var position = tokenStart() + 1
+        while position < consumed - 1 {
+            guard let unit = codeUnit(at: position) else {
+                position += text[position] == UInt8(ascii: "\\") ? 2 : 1
+                continue
             }
-        }
-    }
-
-    /// Moves on to a quote, a backslash or a control character, or to the last bytes, eight bytes at a time.
-    private mutating func skipPlainText() {
-        guard let base = UnsafeRawPointer(text.baseAddress) else { return }
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let tops: UInt64 = 0x8080_8080_8080_8080
-        while position + 8 <= text.count {
-            let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: position, as: UInt64.self))
-            // "Bit Twiddling Hacks", a byte less than n: exact for the lowest byte found, and only that is used.
-            let quote = word ^ (ones &* 0x22)
-            let backslash = word ^ (ones &* 0x5c)
-            let found =
-                ((quote &- ones) & ~quote | (backslash &- ones) & ~backslash | (word &- ones &* 0x20) & ~word) & tops
-            guard found == 0 else {
-                position += found.trailingZeroBitCount / 8
-                return
+            guard unit != 0 else { return fail("has a NUL character in a string", at: position) }
+            if unit & 0xf800 == 0xd800 {
+                // Half of a character outside the basic plane is no text: it must come as a pair, high half first.
+                guard unit & 0xfc00 == 0xd800, let low = codeUnit(at: position + 6), low & 0xfc00 == 0xdc00 else {
+                    return fail(Self.invalid, at: position)
+                }
+                position += 6
             }
-            position += 8
+            position += 6
         }
     }
 
-    /// Checks the escape at the backslash; decoding comes when somebody asks for the string.
-    private mutating func escape() throws(JSONError) {
-        let start = position
-        position += 1
-        switch current {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
-            UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
-            position += 1
-        case UInt8(ascii: "u"):
-            let unit = try codeUnit()
-            guard unit != 0 else { throw error("has a NUL character in a string", at: start) }
-            guard unit & 0xf800 == 0xd800 else { return }
-            // Half of a character outside the basic plane is no text: it must come as a pair, high half first.
-            guard unit & 0xfc00 == 0xd800, current == UInt8(ascii: "\\") else { throw error(Self.invalid, at: start) }
-            position += 1
-            guard current == UInt8(ascii: "u"), try codeUnit() & 0xfc00 == 0xdc00 else {
-                throw error(Self.invalid, at: start)
-            }
-        default:
-            throw unexpected()
-        }
-    }
-
-    private mutating func codeUnit() throws(JSONError) -> UInt32 {
-        position += 1
-        var unit: UInt32 = 0
-        for _ in 0..<4 {
-            guard let digit = JSONUnescape.hexValue(current) else { throw unexpected() }
-            unit = unit << 4 | UInt32(digit)
-            position += 1
-        }
-        return unit
+    /// The number in a `\u` escape at `position`, in a string that yajl has accepted; nil when it is something else.
+    private func codeUnit(at position: Int) -> UInt16? {
+        guard text[position] == UInt8(ascii: "\\"), text[position + 1] == UInt8(ascii: "u") else { return nil }
+        return UInt16(String(decoding: text[position + 2..<position + 6], as: UTF8.self), radix: 16)
     }
 
     // MARK: Keys
 
     /// Whether the key at `key` is none of those before it in the object at `object`.
-    private func isNew(_ key: Int, in object: Int, keysBefore: Int, _ seen: inout Set<[UInt8]>) -> Bool {
+    private mutating func isNew(_ key: Int, in object: Int) -> Bool {
+        let keysBefore = Int(nodes[object].length)
         if keysBefore >= Self.keysComparedMax {
             // A hostile object with many keys must not cost their square; Swift's hashing is seeded per process.
+            let last = open.count - 1
             if keysBefore == Self.keysComparedMax {
-                forEachKey(in: object, count: keysBefore) { seen.insert(decoded($0)) }
+                var other = object + 1
+                for _ in 0..<keysBefore {
+                    open[last].keys.insert(decoded(other) { Array($0) })
+                    other = nodes[other + 1].end
+                }
             }
-            return seen.insert(decoded(key)).inserted
+            return open[last].keys.insert(decoded(key) { Array($0) }).inserted
         }
-        var isNew = true
-        forEachKey(in: object, count: keysBefore) { other in
-            if isEqual(other, key) { isNew = false }
+        var other = object + 1
+        for _ in 0..<keysBefore {
+            if isEqual(other, key) { return false }
+            other = nodes[other + 1].end
         }
-        return isNew
-    }
-
-    private func forEachKey(in object: Int, count: Int, _ body: (Int) -> Void) {
-        var key = object + 1
-        for _ in 0..<count {
-            body(key)
-            key = nodes[key + 1].end
-        }
+        return true
     }
 
     private func isEqual(_ left: Int, _ right: Int) -> Bool {
-        if nodes[left].isEscaped || nodes[right].isEscaped { return decoded(left) == decoded(right) }
-        guard nodes[left].length == nodes[right].length, let base = text.baseAddress else { return false }
-        return memcmp(base + Int(nodes[left].payload), base + Int(nodes[right].payload), Int(nodes[left].length)) == 0
-    }
-
-    private func decoded(_ index: Int) -> [UInt8] {
-        let start = Int(nodes[index].payload)
-        let written = text[start..<start + Int(nodes[index].length)]
-        return nodes[index].isEscaped ? JSONUnescape.decoded(written) : Array(written)
-    }
-
-    // MARK: Bytes
-
-    /// The byte at the position; 0, which is nowhere allowed, at the end.
-    private var current: UInt8 { position < text.count ? text[position] : 0 }
-
-    private mutating func skipSpace() {
-        while position < text.count {
-            switch text[position] {
-            case 0x20, 0x0a, 0x0d, 0x09: position += 1
-            default: return
-            }
+        guard nodes[left].length == nodes[right].length else { return false }
+        return decoded(left) { left in
+            decoded(right) { right in left.elementsEqual(right) }
         }
     }
 
-    private mutating func expect(_ byte: UInt8) throws(JSONError) {
-        guard current == byte else { throw unexpected() }
-        position += 1
+    private func decoded<Value>(_ index: Int, _ body: (UnsafeBufferPointer<UInt8>) -> Value) -> Value {
+        let node = nodes[index]
+        let place = Int(node.payload)..<Int(node.payload) + Int(node.length)
+        guard node.isEscaped else { return body(UnsafeBufferPointer(rebasing: text[place])) }
+        return unescaped.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[place])) }
     }
 
     // MARK: Errors
 
     private static let invalid = "is not valid JSON"
 
-    private func unexpected() -> JSONError {
-        error(position < text.count ? Self.invalid : "ends too early", at: position)
+    /// Bytes of the text that yajl has read; within an event, up to the end of its token.
+    private var consumed: Int { chunkOffset + yajl_get_bytes_consumed(handle) }
+
+    /// Where the token after the last event starts; commas and colons from `limit` on are tokens themselves.
+    private func tokenStart(limit: Int = .max) -> Int {
+        var position = eventEnd
+        while position < text.count {
+            switch text[position] {
+            case 0x20, 0x0a, 0x0d, 0x09: position += 1
+            case UInt8(ascii: ","), UInt8(ascii: ":"):
+                guard position < limit else { return position }
+                position += 1
+            default: return position
+            }
+        }
+        return position
+    }
+
+    private func syntaxError() -> JSONError {
+        // A wrong token has been read to its end; a wrong byte inside a token is where yajl stopped.
+        let isInToken = isLexical
+        let start = tokenStart(limit: isInToken ? .max : consumed - 1)
+        if open.isEmpty, !nodes.isEmpty { return error("has text after its end", at: start) }
+        guard chunkOffset == 0 else { return error("ends too early", at: text.count) }
+        let beginsToken = start < text.count && "\"-0123456789tfn".utf8.contains(text[start])
+        return error(Self.invalid, at: isInToken && beginsToken ? consumed : start)
+    }
+
+    /// Whether yajl stopped inside a token.
+    ///
+    /// Only its message tells, which is then dropped: no text but ours goes into errors.
+    private var isLexical: Bool {
+        guard let message = yajl_get_error(handle, 0, nil, 0) else { return false }
+        defer { yajl_free_error(handle, message) }
+        return String(cString: message).hasPrefix("lexical")
+    }
+
+    private mutating func fail(_ reason: String, at offset: Int) {
+        failure = failure ?? error(reason, at: offset)
     }
 
     /// An error with line and column (in characters), both counted from 1, of the byte at `offset`.
@@ -324,42 +304,5 @@ struct JSONParser {
             }
         }
         return JSONError(reason: reason, line: line, column: column)
-    }
-}
-
-/// Well-formed UTF-8: RFC 3629 section 4.
-enum UTF8Check {
-    /// Offset of the first byte that is not part of a well-formed character; nil when there is none.
-    static func firstInvalidOffset(in text: UnsafeBufferPointer<UInt8>) -> Int? {
-        // No early exit, so that the loop vectorises; most documents are ASCII.
-        var all: UInt8 = 0
-        for byte in text { all |= byte }
-        guard all >= 0x80 else { return nil }
-        var offset = 0
-        while offset < text.count {
-            let length = characterLength(in: text, at: offset)
-            guard length > 0 else { return offset }
-            offset += length
-        }
-        return nil
-    }
-
-    private static func characterLength(in text: UnsafeBufferPointer<UInt8>, at offset: Int) -> Int {
-        let length: Int
-        // What the second byte may be: shuts out overlong forms, surrogates and everything above U+10FFFF.
-        var second: ClosedRange<UInt8> = 0x80...0xbf
-        switch text[offset] {
-        case 0..<0x80: return 1
-        case 0xc2...0xdf: length = 2
-        case 0xe0: (length, second) = (3, 0xa0...0xbf)
-        case 0xed: (length, second) = (3, 0x80...0x9f)
-        case 0xe1...0xef: length = 3
-        case 0xf0: (length, second) = (4, 0x90...0xbf)
-        case 0xf1...0xf3: length = 4
-        case 0xf4: (length, second) = (4, 0x80...0x8f)
-        default: return 0
-        }
-        guard offset + length <= text.count, second.contains(text[offset + 1]) else { return 0 }
-        return text[(offset + 1)..<(offset + length)].allSatisfy { $0 & 0xc0 == 0x80 } ? length : 0
     }
 }

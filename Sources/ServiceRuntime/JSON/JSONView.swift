@@ -6,8 +6,8 @@
 /// name the path of a field with the wrong shape. A view copies nothing but the strings it is asked for: it is an index
 /// into the list of nodes that one document object owns. Paths are only worked out for an error.
 ///
-/// The parser is our own, for speed: several documents are parsed per receipt, and jansson takes about ten times as
-/// long (a call per character, an allocation per node). It is the judge in the tests instead.
+/// yajl reads the text, event by event: a tree of allocated nodes would cost ten times as much, and several documents
+/// are parsed per receipt.
 public struct JSONView {
     /// The kinds of JSON values; numbers are split the way they are written (`1` integer, `1.0` and `1e3` real).
     public enum Kind: String, Sendable {
