@@ -94,6 +94,12 @@ let package = Package(
                 "ReceiptWorker", "ShopAPI", "Verification", "Commerce", "Jobs", "Ledger", "Redis", "HTTP", "Signing",
                 "StoreEmulator", "ServiceRuntime",
             ]),
+        tests(
+            "LabTests",
+            of: [
+                "Lab", "ReceiptWorker", "ShopAPI", "Verification", "Commerce", "Jobs", "Ledger", "Redis", "HTTP",
+                "Signing", "StoreEmulator", "ServiceRuntime",
+            ]),
         tests("FaultTests", of: ["Lab", "StoreEmulator", "HTTP", "Redis", "ServiceRuntime"]),
     ],
     swiftLanguageModes: [.v6]

@@ -40,7 +40,8 @@ public struct LatencyHistogram: Sendable, Equatable {
     /// more than the longest; zero when nothing was recorded.
     public func percentile(_ percent: Double) -> Duration {
         guard count > 0 else { return .zero }
-        let rank = Swift.max(1, Int((percent / 100 * Double(count)).rounded(.up)))
+        // 99.9 has no exact binary form; a rank must not be one too high because of that.
+        let rank = Swift.max(1, Int((percent * Double(count) / 100 - 1e-6).rounded(.up)))
         var seen = 0
         for (index, inBucket) in counts.enumerated() where inBucket > 0 {
             seen += inBucket

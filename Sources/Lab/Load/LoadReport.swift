@@ -65,6 +65,14 @@ public struct HeardAnswers: Sendable, Equatable {
     /// Nothing heard.
     public init() {}
 
+    /// What was heard by other means than a load run.
+    public static func hearing(credited: Set<String>, accepted: Set<String> = []) -> HeardAnswers {
+        var heard = HeardAnswers()
+        heard.credited = credited
+        heard.accepted = accepted.union(credited)
+        return heard
+    }
+
     mutating func record(_ submission: Submission, _ answer: FinalAnswer) {
         guard submission.kind == .purchase || submission.kind == .duplicate else { return }
         switch answer {
