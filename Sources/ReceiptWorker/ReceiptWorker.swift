@@ -99,9 +99,6 @@ public final class ReceiptWorker {
     public var inFlight: Int { lanes.reduce(0) { $0 + $1.leases.count } }
 
     /// Begins to lease.
-    ///
-    /// Unlike elsewhere the tasks have no task-executor preference, which costs a tenth of the CPU of a receipt (it is
-    /// looked up at every resumption). All they await is isolated to the loop's actor, so they stay on its thread.
     public func start() {
         guard root == nil else { return }
         root = Task { @LoopActor @Sendable in

@@ -109,7 +109,7 @@ extension HTTPServer {
         request.phase = .handling
         request.isStarting = true
         openRequests += 1
-        request.task = Task.immediate(executorPreference: EventLoop.shared) { @LoopActor in
+        request.task = Task.immediate { @LoopActor in
             let response = await route.handler(request)
             self.answer(request, response)
         }
