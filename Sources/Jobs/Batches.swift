@@ -5,7 +5,6 @@ import ServiceRuntime
 @LoopActor
 struct Batches {
     let enqueue: BatchedScript
-    let identify: BatchedScript
     let settle: BatchedScript
     let retry: BatchedScript
     let bury: BatchedScript
@@ -35,10 +34,9 @@ struct Batches {
                 .int(configuration.aliveWindow.inMilliseconds), .int(configuration.lookAgainInterval.inMilliseconds),
                 lifetime,
             ], keys: 2, arguments: 3)
-        identify = batch(JobScripts.identify, [running], [lifetime], keys: 1, arguments: 3)
         settle = batch(
             JobScripts.settle, [running], [lifetime, channel, .string(keys.pendingPrefix)], keys: 1, arguments: 4)
-        retry = batch(JobScripts.retry, [running], [lifetime], keys: 2, arguments: 3)
+        retry = batch(JobScripts.retry, [running], [lifetime], keys: 2, arguments: 4)
         bury = batch(
             JobScripts.bury, [running, .string(keys.dead), .string(keys.deadIndex)], [lifetime, channel], keys: 1,
             arguments: 5)

@@ -98,21 +98,19 @@ extension JobQueue {
 
     /// Gives a bare job (one that another program pushed) its submission, and its first status with it.
     ///
-    /// - Returns: The lease under its submission; nil when it is not this worker's any more.
+    /// The status is sent, not waited for (`SET … NX EX`: it hides no other status). Should it get lost, the next
+    /// transition writes one. The submission is remembered by this worker, and written down when the job is retried.
+    ///
+    /// - Returns: The lease under its submission.
     public func identify(
         _ lease: Lease, as submission: String, pendingStatus: [UInt8]
-    ) async throws(RedisError) -> Lease? {
+    ) throws(RedisError) -> Lease {
         try Self.check(submission: submission)
         try Self.check(status: pendingStatus)
-        let answer = try await transition(lease, ends: false) { () async throws(RedisError) in
-            try await self.batches.identify.call(
-                keys: [.string(self.keys.status(submission))],
-                arguments: [.string(lease.id), .string(submission), .bytes(pendingStatus)])
-        }
-        guard answer.int == 1 else {
-            forget(lease)
-            return nil
-        }
+        redis.post([
+            "SET", .string(keys.status(submission)), .bytes(pendingStatus), "NX", "EX",
+            .int(configuration.statusLifetime.inMilliseconds / 1000),
+        ])
         var identified = lease
         identified.submission = submission
         return identified

@@ -54,7 +54,8 @@ extension JobQueue {
         let milliseconds = max(0, delay.inMilliseconds)
         let answer = try await transition(lease) { () async throws(RedisError) in
             try await self.batches.retry.call(
-                keys: [retries, statusKey], arguments: [.string(lease.id), .int(milliseconds), status])
+                keys: [retries, statusKey],
+                arguments: [.string(lease.id), .string(lease.submission ?? "-"), .int(milliseconds), status])
         }
         return finished(lease, answer.int == 1, .retried)
     }
@@ -104,11 +105,11 @@ extension JobQueue {
     /// Sending it again is harmless: a lease number is used once, so the second time finds the lease gone and changes
     /// nothing (a repeated "credited" writes the same fact).
     func transition(
-        _ lease: Lease, ends: Bool = true, _ send: @LoopActor () async throws(RedisError) -> RedisValue
+        _ lease: Lease, _ send: @LoopActor () async throws(RedisError) -> RedisValue
     ) async throws(RedisError) -> RedisValue {
         let start = MonotonicInstant.now
         var ceiling = Duration.milliseconds(50)
-        if held[lease.number] != nil { held[lease.number] = ends }
+        if held[lease.number] != nil { held[lease.number] = true }
         while true {
             do throws(RedisError) {
                 return try await send()

@@ -70,11 +70,8 @@ final class ReceiptPipeline {
         var lease = lease
         if lease.submission == nil {
             // Pushed by another program: from now on it can be polled.
-            let pending = SubmissionStatus(.pending, player: submission.player).json
-            guard let known = try await jobs.identify(lease, as: id.rawValue, pendingStatus: pending) else {
-                return "lost"
-            }
-            lease = known
+            let pending = SubmissionStatus(.pending, player: submission.player)
+            lease = try jobs.identify(lease, as: id.rawValue, pendingStatus: pending.json)
         }
         let held = HeldReceipt(lease: lease, submission: submission, id: id)
         let verdict = await verifier.verify(submission, catalogue: catalogue, attempt: lease.verificationAttempt)

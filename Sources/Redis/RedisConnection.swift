@@ -89,6 +89,15 @@ public final class RedisConnection: RedisCommanding {
         }
     }
 
+    /// Sends one command without waiting for its reply; nothing is sent while there is no connection.
+    ///
+    /// For hints whose loss does no harm.
+    public func post(_ arguments: [RedisArgument]) {
+        guard let link = usableLink else { return }
+        commands?.increment()
+        link.send(arguments, .closure { _ in })
+    }
+
     /// Sends several commands one behind the other and waits for all replies.
     ///
     /// This is no transaction: commands of others may run between them, a failed one does not stop the next, and when the

@@ -73,10 +73,6 @@ import Testing
                 ("register", { try await worker.register() }),
                 ("heartbeat", { try await worker.heartbeat() }),
                 ("lease", { _ = try await worker.lease(queue: "apple", max: 1) }),
-                (
-                    "identify",
-                    { _ = try await worker.identify(leases[0], as: "0-x", pendingStatus: statusJSON("pending")) }
-                ),
                 ("settle", { _ = try await worker.settle(leases[0], status: statusJSON("credited")) }),
                 ("retry", { _ = try await worker.retry(leases[1], after: .zero, status: nil) }),
                 ("bury", { _ = try await worker.bury(leases[2], reasons: [], status: nil) }),

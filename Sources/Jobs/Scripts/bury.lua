@@ -11,7 +11,7 @@ local function bury(status_key, lease, submission, keep, reasons, status)
     local entry = redis.call('HGET', running, lease)
     if not entry then return '' end
     local credited = status ~= '' and is_credited(status_key)
-    local id = inter(KEYS[3], KEYS[4], keep, string.match(lease, '^[%w_-]*'), reasons, entry)
+    local id = inter(KEYS[3], KEYS[4], keep, string.match(lease, '^[%w_-]*'), reasons, entry, submission)
     redis.call('HDEL', running, lease)
     if status ~= '' and not credited then
         redis.call('SET', status_key, status, 'EX', seconds)

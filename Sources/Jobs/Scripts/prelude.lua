@@ -31,7 +31,7 @@ end
 
 -- Puts an entry among the dead: HASH id -> one line of JSON, a line feed, the entry itself. The typed reads come
 -- first because Redis does not roll a script back.
-local function inter(dead, index, keep_bytes, queue, reasons, entry)
+local function inter(dead, index, keep_bytes, queue, reasons, entry, known)
     redis.call('ZCARD', index)
     local number = 0
     local id
@@ -41,6 +41,7 @@ local function inter(dead, index, keep_bytes, queue, reasons, entry)
     until redis.call('HEXISTS', dead, id) == 0
     local kept = string.sub(entry, 1, keep_bytes)
     local _, submission, attempts, seen, crashes, alone = parse(entry)
+    if submission == '-' then submission = known or '-' end
     local record = string.format(
         '{"id":"%s","queue":"%s","submission":"%s","buriedAtMs":%.0f,"firstSeenMs":%.0f,"attempts":%.0f,'
             .. '"crashes":%.0f,"aloneCrashes":%.0f,"entryBytes":%d,"keptBytes":%d,"sha1":"%s","reasons":',

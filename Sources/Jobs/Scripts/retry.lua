@@ -1,15 +1,17 @@
 #!lua flags=allow-oom
 -- Puts leased jobs aside until they are due; a batch.
 -- KEYS     meta, running of the worker, then for each call: retry set, status
--- ARGV     incarnation, status seconds, then for each call: lease, delay ms, status JSON (empty: none)
+-- ARGV     incarnation, status seconds, then for each call: lease, submission or "-" (written down for a bare job),
+--          delay ms, status JSON (empty: none)
 -- RETURNS  for each call 1, or 0 when the lease was not the worker's any more (nothing is changed)
 local running, seconds = KEYS[2], ARGV[2]
 
-local function retry(retries, status_key, lease, delay, status)
+local function retry(retries, status_key, lease, known, delay, status)
     local entry = redis.call('HGET', running, lease)
     if not entry then return 0 end
     local credited = status ~= '' and is_credited(status_key)
     local stop, submission, attempts, seen, crashes, alone = parse(entry)
+    if submission == '-' then submission = known end
     -- It ran alone and its worker lived: no suspect any more. What it crashed alone stays on its account.
     if string.find(lease, '!', 1, true) then crashes = 0 end
     local due = now + delay
@@ -30,8 +32,8 @@ end
 local answers = {}
 local argument = 3
 for key = 3, #KEYS, 2 do
-    answers[#answers + 1] =
-        guarded(retry, KEYS[key], KEYS[key + 1], ARGV[argument], ARGV[argument + 1], ARGV[argument + 2])
-    argument = argument + 3
+    answers[#answers + 1] = guarded(
+        retry, KEYS[key], KEYS[key + 1], ARGV[argument], ARGV[argument + 1], ARGV[argument + 2], ARGV[argument + 3])
+    argument = argument + 4
 end
 return answers
