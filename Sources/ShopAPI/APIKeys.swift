@@ -34,6 +34,7 @@ public struct APIKey: Sendable {
         id: String, secretSHA256: [UInt8], scopes: Set<Scope>, notAfterSeconds: Int64? = nil,
         requestsPerSecondMax: Int = 100_000, waitsMax: Int = 20_000
     ) {
+        precondition(requestsPerSecondMax > 0, "a key may make at least one request a second")
         self.id = id
         self.secretSHA256 = secretSHA256
         self.scopes = scopes
@@ -81,7 +82,7 @@ final class KeyRing {
 
     /// Checks an `Authorization` header and a scope, and takes one request from the caller's rate.
     func admit(authorization: String?, for scope: APIKey.Scope) throws(Refusal) -> Caller {
-        guard let authorization, authorization.utf8.count <= 512, authorization.hasPrefix("Bearer ") else {
+        guard let authorization, authorization.utf8.count <= 512, Self.isBearer(authorization) else {
             throw Refusal(.unauthenticated, detail: "Send Authorization: Bearer <key id>.<secret>.")
         }
         let credentials = authorization.dropFirst("Bearer ".count)
@@ -98,5 +99,10 @@ final class KeyRing {
             throw Refusal(.tooManyRequests, detail: "The key's rate is used up.", retryAfter: wait)
         }
         return caller
+    }
+
+    /// "It uses a case-insensitive token to identify the authentication scheme" (RFC 9110 §11.1).
+    private static func isBearer(_ authorization: String) -> Bool {
+        authorization.hasPrefix("Bearer ") || authorization.prefix(7).lowercased() == "bearer "
     }
 }

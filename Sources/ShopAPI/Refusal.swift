@@ -89,6 +89,8 @@ struct Refusal: Error {
             $0.member("clientAction", row.action.rawValue)
             $0.member("submissionId", submission?.rawValue)
         }
+        // "A server generating a 401 response MUST send a WWW-Authenticate header field" (RFC 9110 §11.6.1).
+        if row.status == 401 { problem.headers.append(("WWW-Authenticate", "Bearer")) }
         if let retryAfter { problem.headers.append(("Retry-After", "\(Int(retryAfter.inSeconds.rounded(.up)))")) }
         return problem.response
     }

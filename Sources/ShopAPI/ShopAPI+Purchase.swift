@@ -10,6 +10,11 @@ extension ShopAPI {
     func purchase(_ request: IncomingRequest, _ caller: Caller) async throws -> OutgoingResponse {
         let submission = try submission(in: request)
         let id = SubmissionID(digest: Digest.sha256(submission.canonicalBytes))
+        if let refusal = refusal(ofProductIn: submission) {
+            // Taken off the catalogue since? What was credited stays credited.
+            guard let known = try await current(id), known.status.state == .credited else { throw refusal }
+            return try await respond(Known(status: known.status, wasFinal: true), id)
+        }
         let wait = wait(asked: request.header("Prefer"))
         guard wait > .zero, !isStopping else {
             return try await respond(try await enqueue(submission, id, request.body), id)
@@ -67,15 +72,18 @@ extension ShopAPI {
         guard submission.receipt.kind == .appReceipt || request.body.count <= Limits.bodyBytesMax else {
             throw Refusal(.bodyTooLarge, detail: "At most \(Limits.bodyBytesMax) bytes without a legacy app receipt.")
         }
-        if let id = submission.product {
-            guard let product = catalogue.product(id) else {
-                throw Refusal(.unknownProduct, detail: "productId: not in the catalogue.")
-            }
-            guard product.storeProductIDs[submission.store] != nil else {
-                throw Refusal(.productNotInStore, detail: "productId: not sold in this store.")
-            }
-        }
         return submission
+    }
+
+    private func refusal(ofProductIn submission: ReceiptSubmission) -> Refusal? {
+        guard let id = submission.product else { return nil }
+        guard let product = catalogue.product(id) else {
+            return Refusal(.unknownProduct, detail: "productId: not in the catalogue.")
+        }
+        guard product.storeProductIDs[submission.store] != nil else {
+            return Refusal(.productNotInStore, detail: "productId: not sold in this store.")
+        }
+        return nil
     }
 
     /// Queues the receipt, unless its result is known or it is queued already.

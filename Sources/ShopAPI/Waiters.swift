@@ -39,13 +39,19 @@ final class Waiters {
     }
 
     /// Waits for a signal, at most until `deadline`; true when one came.
+    ///
+    /// Ends early, without a signal, when the task is cancelled: its client has gone.
     func wait(_ waiter: Waiter, until deadline: ContinuousClock.Instant) async -> Bool {
         if !waiter.isSignalled {
             let left = ContinuousClock.now.duration(to: deadline)
             guard left > .zero else { return false }
             let pending = waiter.pending
             let timer = EventLoop.shared.timer(after: left) { pending.complete(()) }
-            await pending.wait()
+            await withTaskCancellationHandler {
+                await pending.wait()
+            } onCancel: {
+                EventLoop.shared.perform { pending.complete(()) }
+            }
             timer.cancel()
         }
         let signalled = waiter.isSignalled

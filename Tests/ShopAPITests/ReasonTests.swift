@@ -1,0 +1,40 @@
+import Commerce
+import Testing
+
+@testable import ShopAPI
+
+/// The table reason → status → action is the API's contract.
+@Suite struct ReasonTests {
+    static let own: [Reason] = [
+        .malformedRequest, .unauthenticated, .forbidden, .unknownSubmission, .bodyTooLarge, .unsupportedMediaType,
+        .unknownProduct, .productNotInStore, .tooManyRequests, .queueFull, .temporarilyUnavailable, .parked,
+    ]
+    static let all = own + RejectionReason.allCases.map { Reason.rejected($0) }
+
+    @Test func everyReasonHasItsOwnSlug() {
+        #expect(Set(Self.all.map(\.row.slug)).count == Self.all.count)
+        for reason in RejectionReason.allCases { #expect(Reason.rejected(reason).row.slug == reason.rawValue) }
+    }
+
+    @Test(arguments: all) func rowIsWellFormed(reason: Reason) {
+        let row = reason.row
+        #expect(row.slug.allSatisfy { $0.isLowercase || $0 == "-" } && !row.slug.isEmpty)
+        #expect((400...599).contains(row.status))
+        #expect(!row.title.isEmpty && !row.title.hasSuffix("."))
+    }
+
+    /// A client that finishes gives up its proof: only where the store itself took the money back.
+    @Test func onlyWhatIsOverAtTheStoreMayBeFinishedWithoutACredit() {
+        let finished = Self.all.filter { $0.row.action == .finish }
+        #expect(finished == [.rejected(.refunded), .rejected(.cancelled), .rejected(.purchaseExpired)])
+    }
+
+    @Test func whatMayPassByItselfIsToBeRetriedOrKept() {
+        for reason in Self.all where reason.row.status >= 500 && reason != .parked {
+            #expect(reason.row.action == .retry)
+        }
+        for reason in Self.all where reason.row.status < 422 && reason.row.status != 409 {
+            #expect([.keep, .retry].contains(reason.row.action))
+        }
+    }
+}
