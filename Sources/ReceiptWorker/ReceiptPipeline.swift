@@ -48,12 +48,30 @@ final class ReceiptPipeline {
             outcome = lease.queue == WorkQueue.googleDuty.rawValue ? try await perform(lease) : try await credit(lease)
             metrics.settleSeconds.observe(seconds: began.elapsedSeconds)
         } catch {
-            // Redis was away for longer than the patience of a step, or refuses one. Begun anew, by whoever leases it
-            // next: if it cannot even be put aside now, it is adopted or reaped later.
-            logger.warning("receipt put aside", ["queue": .string(lease.queue), "error": .string("\(error)")])
-            _ = try? await jobs.retry(lease, after: delay(lease, atLeast: .seconds(1)), status: nil)
+            await putAside(lease, error)
         }
         metrics.count(queue: lease.queue, outcome: outcome)
+    }
+
+    /// Redis was away for longer than the patience of a step, or refuses one.
+    ///
+    /// Begun anew, by whoever leases it next: if it cannot even be put aside now, it is adopted or reaped later.
+    private func putAside(_ lease: Lease, _ error: any Error) async {
+        logger.warning("receipt put aside", ["queue": .string(lease.queue), "error": .string("\(error)")])
+        noteAge(lease)
+        if let error = error as? LedgerError, !error.isRetryable, isOverdue(lease) {
+            // Damaged data do not heal by themselves: a human has to see it.
+            _ = try? await jobs.bury(lease, reasons: ["no-progress", "\(error)"], status: nil)
+            return
+        }
+        _ = try? await jobs.retry(lease, after: delay(lease, atLeast: .seconds(1)), status: nil)
+    }
+
+    private func isOverdue(_ lease: Lease) -> Bool { UnixMilliseconds.now - lease.firstSeen >= retry.horizon }
+
+    /// Called for every attempt that ends without a result.
+    private func noteAge(_ lease: Lease) {
+        if UnixMilliseconds.now - lease.firstSeen >= retry.alarmAge { metrics.countLate(queue: lease.queue) }
     }
 
     // MARK: - Receipts
@@ -92,7 +110,6 @@ final class ReceiptPipeline {
     private func credit(_ purchases: [VerifiedPurchase], _ held: HeldReceipt) async throws -> String {
         var credits: [SubmissionStatus.Credit] = []
         var duties: [StoreDuty] = []
-        var refusal = RejectionReason.belongsToAnotherPlayer
         for purchase in purchases {
             guard try await ledger.claim(purchase.key, for: held.submission.player) == .mine else { continue }
             switch try await ledger.credit(purchase, to: held.submission.player, submission: held.id) {
@@ -101,22 +118,20 @@ final class ReceiptPipeline {
             case .alreadyCredited(let position, _, _):
                 credits.append(purchase.credit(at: position, wasAlreadyCredited: true))
             case .balanceTooLarge:
-                refusal = .balanceTooLarge
-                continue
+                // Also when others of the receipt were credited: "finish" would end this one at the store, unpaid for.
+                return try await bury(held, [RejectionReason.balanceTooLarge.rawValue])
             }
             // Also when it was credited before: the worker that did so may have died before it queued the duty.
             if let duty = purchase.duty { duties.append(duty) }
         }
-        guard !credits.isEmpty else {
-            return refusal == .balanceTooLarge
-                ? try await bury(held, ["balance-too-large"]) : try await reject(held, refusal)
-        }
+        guard !credits.isEmpty else { return try await reject(held, .belongsToAnotherPlayer) }
         return try await settle(held, credits: credits, duties: duties)
     }
 
     private func creditedBefore(_ key: PurchaseKey, _ held: HeldReceipt) async throws -> SubmissionStatus.Credit? {
-        guard let item = try await ledger.creditedItem(of: key, in: held.submission.player), let entry = item.entry
-        else { return nil }
+        guard let item = try await ledger.creditedItem(of: key, in: held.submission.player) else { return nil }
+        // Written by a newer version: credited all the same, so not to be refused by this one.
+        guard let entry = item.entry else { throw LedgerError.damaged("an entry of an unknown schema") }
         return SubmissionStatus.Credit(
             transactionID: entry.displayID ?? key.digestHex, product: entry.product, grants: entry.grants,
             position: item.position, wasAlreadyCredited: true)
@@ -148,9 +163,8 @@ final class ReceiptPipeline {
     }
 
     private func postpone(_ held: HeldReceipt, _ after: Duration?, _ cause: String) async throws -> String {
-        guard UnixMilliseconds.now - held.lease.firstSeen < retry.horizon else {
-            return try await bury(held, ["no-answer", cause])
-        }
+        noteAge(held.lease)
+        guard !isOverdue(held.lease) else { return try await bury(held, ["no-answer", cause]) }
         let delay = delay(held.lease, atLeast: after)
         logger.info("receipt postponed", held.logFields(["cause": .string(cause), "delayMs": .milliseconds(delay)]))
         let status = SubmissionStatus(
@@ -185,6 +199,7 @@ final class ReceiptPipeline {
             _ = try await jobs.settle(lease, status: nil)
             return "done"
         case .retry(let after, let cause):
+            noteAge(lease)
             _ = try await jobs.retry(lease, after: delay(lease, atLeast: after), status: nil)
             return cause.rawValue
         case .impossible(let reason):

@@ -9,13 +9,18 @@ public struct RetrySchedule: Sendable, Equatable {
     public var longest: Duration
     /// After this long without an answer a receipt becomes a dead letter: it waits for a human, it is not refused.
     public var horizon: Duration
+    /// From this age on every attempt without a result is counted in `teller_receipts_late_total`, which rings.
+    public var alarmAge: Duration
 
-    /// 1 s doubling to 15 min, for 72 h.
-    public init(first: Duration = .seconds(1), longest: Duration = .seconds(900), horizon: Duration = .seconds(259_200))
-    {
+    /// 1 s doubling to 15 min, for 72 h; an alarm after 24 h.
+    public init(
+        first: Duration = .seconds(1), longest: Duration = .seconds(900), horizon: Duration = .seconds(259_200),
+        alarmAge: Duration = .seconds(86_400)
+    ) {
         self.first = first
         self.longest = longest
         self.horizon = horizon
+        self.alarmAge = alarmAge
     }
 
     /// The delay before attempt number `attempts` + 1.

@@ -1,0 +1,187 @@
+import Commerce
+import Jobs
+import Ledger
+import ReceiptWorker
+import Redis
+import ServiceRuntime
+import StoreEmulator
+import TestSupport
+import Testing
+import Verification
+
+/// A receipt becomes gems, once: from the request to the wallet and the store, across all modules.
+@LoopActor
+@Suite(.serialized) struct PurchaseFlowTests {
+    @Test(arguments: [EmulatedStore.apple, .google])
+    func purchaseIsCreditedOnceHoweverOftenItIsSent(store: EmulatedStore) async throws {
+        try await Works.run { works in
+            let purchase = try works.buy(store)
+            let first = try await works.submit(purchase)
+            #expect(first.summary == "200 credited finish")
+            #expect(first.granted == 550 && first.number("newBalance") == 550)
+            #expect(first.isAlreadyProcessed == false)
+            // From the status; from the wallet when the status is gone; and with a productId more or less.
+            let again = try await works.submit(purchase)
+            try await works.forgetStatus(of: Works.order(purchase.receipt))
+            let later = try await works.submit(purchase)
+            let bare = try await works.submit(purchase, product: store == .apple ? nil : "gems_pack_medium")
+            for answer in [again, later, bare] {
+                #expect(answer.summary == "200 credited finish")
+                #expect(answer.text("transactionId") == first.text("transactionId"))
+                #expect(answer.isAlreadyProcessed == true && answer.number("newBalance") == 550)
+            }
+            #expect(try await works.totals() == [550, 1, 1])
+        }
+    }
+
+    @Test func googlePurchaseIsCreditedAndThenConsumed() async throws {
+        try await Works.run { works in
+            let purchase = try works.buy(.google)
+            #expect(try await works.submit(purchase).summary == "200 credited finish")
+            try await eventually("it to be consumed") {
+                works.emulator.record(purchase.id, in: .google)?.isConsumed == true
+            }
+            #expect(works.emulator.requests(to: .googleConsume) == 1)
+            #expect(works.emulator.requests(to: .googleAcknowledge) == 0)
+            // Presented again after it was consumed it is still this player's credit.
+            try await works.forgetStatus(of: Works.order(purchase.receipt))
+            #expect(try await works.submit(purchase).summary == "200 credited finish")
+            try await eventually("everything to be done") { try await works.isIdle() }
+            #expect(try await works.gems() == 550)
+        }
+    }
+
+    @Test func clientMayKeepTheConsumingToItself() async throws {
+        var plan = Works.Plan()
+        plan.verification = { $0.google?.consumption = .client }
+        try await Works.run(plan) { works in
+            let purchase = try works.buy(.google)
+            #expect(try await works.submit(purchase).status == 200)
+            try await eventually("it to be acknowledged") {
+                works.emulator.record(purchase.id, in: .google)?.isAcknowledged == true
+            }
+            #expect(works.emulator.record(purchase.id, in: .google)?.isConsumed == false)
+            #expect(works.emulator.requests(to: .googleConsume) == 0)
+        }
+    }
+
+    @Test(arguments: [EmulatedStore.apple, .google])
+    func nonConsumableGrantsItsEntitlementOnceAndIsAcknowledged(store: EmulatedStore) async throws {
+        try await Works.run { works in
+            let purchase = try works.buy(store, "doubler")
+            for _ in 1...2 {
+                let answer = try await works.submit(purchase, product: "doubler")
+                #expect(answer.summary == "200 credited finish" && answer.number("newBalance") == 10)
+                #expect(try answer.json?.elements("entitlements").map { try $0.string() } == ["doubler"])
+                try await works.forgetStatus(of: Works.order(purchase.receipt, product: "doubler"))
+            }
+            let wallet = try await works.ledger.wallet(of: try PlayerID(validating: "ada"))
+            #expect(wallet.entitlements.map(\.rawValue) == ["doubler"])
+            guard store == .google else { return }
+            try await eventually("it to be acknowledged") {
+                works.emulator.record(purchase.id, in: .google)?.isAcknowledged == true
+            }
+            #expect(works.emulator.record(purchase.id, in: .google)?.isConsumed == false)
+        }
+    }
+
+    @Test func restoredNonConsumableIsTheSamePurchase() async throws {
+        try await Works.run { works in
+            let purchase = try works.buy(.apple, "doubler")
+            #expect(try await works.submit(purchase, product: "doubler").number("newBalance") == 10)
+            let restored = try works.buy(.apple, "doubler") { $0.originalTransactionID = purchase.id }
+            let answer = try await works.submit(restored, product: "doubler")
+            #expect(answer.summary == "200 credited finish" && answer.isAlreadyProcessed == true)
+            #expect(answer.number("newBalance") == 10)
+            #expect(try await works.submit(restored, by: "bob", product: "doubler").status == 409)
+        }
+    }
+
+    @Test(arguments: [EmulatedStore.apple, .google])
+    func quantityMultipliesTheGrant(store: EmulatedStore) async throws {
+        try await Works.run { works in
+            let answer = try await works.submit(try works.buy(store) { $0.quantity = 3 })
+            #expect(answer.granted == 1650 && answer.number("newBalance") == 1650)
+        }
+    }
+
+    @Test func promoPurchaseWithoutOrderIdIsKnownByADigest() async throws {
+        try await Works.run { works in
+            let purchase = try works.buy(.google) { $0.isPromo = true }
+            let answer = try await works.submit(purchase)
+            #expect(answer.summary == "200 credited finish")
+            let name = try #require(answer.text("transactionId"))
+            #expect(name.count == 32 && !answer.raw.contains(purchase.receipt))
+        }
+    }
+
+    @Test func playsOriginalJSONIsAsGoodAsTheToken() async throws {
+        try await Works.run { works in
+            let purchase = try works.buy(.google)
+            let json = #"{"orderId":"GPA.1","productId":"gems_500","purchaseToken":"\#(purchase.receipt)"}"#
+            #expect(try await works.submit(Works.order(json, product: nil)).number("newBalance") == 550)
+            let token = try await works.submit(purchase)
+            #expect(token.isAlreadyProcessed == true && token.number("newBalance") == 550)
+        }
+    }
+
+    @Test func appReceiptOfSeveralPurchasesCreditsEachOnce() async throws {
+        try await Works.run { works in
+            let signed = try works.buy(.apple)
+            let second = try works.buy(.apple, "gems_pack_huge")
+            let refunded = try works.buy(.apple) { $0.state = .refunded }
+            #expect(try await works.submit(signed).number("newBalance") == 550)
+            let receipt = try works.emulator.appReceipt(of: [signed.id, second.id, refunded.id])
+            let answer = try await works.submit(Works.order(receipt, product: nil))
+            #expect(answer.summary == "200 credited finish" && answer.number("newBalance") == 9550)
+            let purchases = try #require(try answer.json?.elements("purchases"))
+            let known = try purchases.map { (try $0.string("transactionId"), try $0.bool("alreadyProcessed")) }
+            #expect(Dictionary(uniqueKeysWithValues: known) == [signed.id: true, second.id: false])
+            #expect(answer.isAlreadyProcessed == false)
+            // The next receipt of the same app holds the old purchases again.
+            let third = try works.buy(.apple)
+            let next = try works.emulator.appReceipt(of: [signed.id, second.id, third.id])
+            #expect(try await works.submit(Works.order(next, product: nil)).number("newBalance") == 10_100)
+            #expect(try await works.totals() == [10_100, 3, 3])
+        }
+    }
+
+    @Test func dutyIsRepeatedUntilTheStoreKnows() async throws {
+        try await Works.run { works in
+            let faults = [
+                StoreFault(.status(503), count: 2), StoreFault(.badGatewayPage, count: 1, happensAfterEffect: true),
+            ]
+            works.emulator.setFaults(FaultKnobs(faults: faults), for: "google.consume")
+            let purchase = try works.buy(.google)
+            #expect(try await works.submit(purchase).status == 200)
+            try await eventually(within: .seconds(30), "everything to be done") { try await works.isIdle() }
+            #expect(works.emulator.record(purchase.id, in: .google)?.isConsumed == true)
+            #expect(try await works.jobs.deadCount() == 0)
+        }
+    }
+
+    @Test func dutyThatBecameImpossibleIsShownToAHuman() async throws {
+        try await Works.run { works in
+            works.emulator.setFaults(FaultKnobs(faults: [StoreFault(.status(503))]), for: "google.consume")
+            let purchase = try works.buy(.google)
+            #expect(try await works.submit(purchase).status == 200)
+            try works.emulator.move(purchase.id, to: .refunded)
+            works.emulator.setFaults(FaultKnobs(), for: "google.consume")
+            try await eventually(within: .seconds(30), "a dead letter") { try await works.jobs.deadCount() == 1 }
+            let letter = try #require(try await works.jobs.deadLetters().first)
+            #expect(letter.queue == "google-duty" && letter.reasons.first == "impossible-duty")
+            #expect(try await works.gems() == 550)
+        }
+    }
+
+    @Test func sandboxPurchaseIsEnteredAsOne() async throws {
+        var plan = Works.Plan()
+        plan.verification = { $0.sandbox = .everybody }
+        try await Works.run(plan) { works in
+            #expect(try await works.submit(try works.buy(.apple) { $0.environment = .sandbox }).status == 200)
+            #expect(try await works.submit(try works.buy(.google) { $0.isTest = true }).status == 200)
+            let page = try await works.ledger.history(of: try PlayerID(validating: "ada"), limit: 10)
+            #expect(page.items.map(\.entry?.environment) == [.sandbox, .sandbox])
+        }
+    }
+}
