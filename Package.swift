@@ -86,7 +86,10 @@ let package = Package(
             "ShopAPITests", of: ["ShopAPI", "Commerce", "HTTP", "Signing", "Jobs", "Ledger", "Redis", "ServiceRuntime"]),
         tests(
             "OperationsTests",
-            of: ["Operations", "Commerce", "Jobs", "Ledger", "Verification", "Signing", "Redis", "ServiceRuntime"]),
+            of: [
+                "Operations", "Commerce", "HTTP", "Jobs", "Ledger", "Verification", "Signing", "Redis", "StoreEmulator",
+                "ServiceRuntime",
+            ]),
         tests("StoreEmulatorTests", of: ["StoreEmulator", "HTTP", "Signing", "ServiceRuntime"]),
         tests(
             "PipelineTests",

@@ -4,7 +4,7 @@ struct TextTable {
 
     init(_ header: [String]) { rows = [header] }
 
-    mutating func add(_ row: [String]) { rows.append(row) }
+    mutating func add(_ row: [String]) { rows.append(row.map(\.printable)) }
 
     var text: String {
         let columns = rows.map(\.count).max() ?? 0
@@ -17,6 +17,18 @@ struct TextTable {
 }
 
 extension String {
+    /// Without control characters.
+    ///
+    /// Cells hold what others sent (certificate subjects, fields of receipts), and a terminal obeys escape sequences.
+    var printable: String {
+        guard unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return self }
+        var text = ""
+        for scalar in unicodeScalars {
+            text.unicodeScalars.append(scalar.properties.generalCategory == .control ? "\u{FFFD}" : scalar)
+        }
+        return text
+    }
+
     fileprivate var trimmingTrailingSpaces: String {
         var text = self
         while text.last == " " { text.removeLast() }

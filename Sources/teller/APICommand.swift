@@ -41,6 +41,7 @@ private final class APIProcess {
     private var feed: RedisSubscriber?
     private var operations: OperationsListener?
     private var reload: SignalWatch?
+    private var gauges: QueueGauges?
 
     init(_ foundations: Foundations, _ addresses: ListenOverrides) {
         self.foundations = foundations
@@ -51,6 +52,7 @@ private final class APIProcess {
         let foundations = foundations
         group.add("redis", start: { try await self.connect() }, stop: { _ in await foundations.redis.stop() })
         group.add("settlement feed", start: { self.feed?.start() }, stop: { _ in await self.feed?.stop() })
+        group.add("queue gauges", start: { self.gauges?.start() }, stop: { _ in self.gauges?.stop() })
         group.add(
             "operations", start: { try self.listenForOperations() }, stop: { await self.operations?.stop(within: $0) })
         group.add("http", start: { try self.listen() }, stop: { await self.stop(within: $0) })
@@ -65,6 +67,7 @@ private final class APIProcess {
             configuration: .init(keys: foundations.configuration.api.callers.map(APIKey.init)),
             logger: foundations.logger, metrics: foundations.metrics)
         self.api = api
+        gauges = QueueGauges(jobs, metrics: foundations.metrics, logger: foundations.logger)
         feed = RedisSubscriber(
             foundations.redisConfiguration, logger: foundations.logger, metrics: foundations.metrics,
             channels: [jobs.settledChannel],

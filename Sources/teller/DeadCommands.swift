@@ -68,11 +68,13 @@ let deadReplayCommand = Command(
 @LoopActor
 private func allDead(_ jobs: JobQueue) async throws -> [String] {
     var ids: [String] = []
-    while true {
-        let page = try await jobs.deadLetters(offset: ids.count)
-        if page.isEmpty { return ids }
-        ids += page.map(\.id)
+    // By place and not by what could be read: a record that was damaged must not end the list, or repeat it for ever.
+    for offset in stride(from: 0, to: try await jobs.deadCount(), by: JobQueue.deadPageMax) {
+        for letter in try await jobs.deadLetters(offset: offset) where !ids.contains(letter.id) {
+            ids.append(letter.id)
+        }
     }
+    return ids
 }
 
 @LoopActor

@@ -1,10 +1,12 @@
 import Commerce
 import Foundation
+import Glibc
 import Jobs
 import Ledger
 import Operations
 import Redis
 import ServiceRuntime
+import Verification
 
 /// What every command that touches Redis stands on: configuration, log, metrics, a checked connection, the meta hash.
 @LoopActor
@@ -25,14 +27,17 @@ struct Foundations {
     /// Reads the configuration and makes the rest of it; nothing is sent yet.
     ///
     /// Commands that print for people log only what is at least as severe as `logLevel`.
-    init(_ arguments: Arguments, label: String, logLevel: LogLevel? = nil) throws {
-        var configuration = try Self.configuration(arguments)
+    init(
+        _ arguments: Arguments, label: String, part: TellerConfiguration.Part = .front, logLevel: LogLevel? = nil
+    ) throws {
+        var (configuration, warnings) = try Self.configuration(arguments, part)
         if arguments.has("allow-unsafe-redis") { configuration.redis.allowUnsafe = true }
         self.configuration = configuration
         sink = LogSink(format: configuration.logFormat)
         logger = Logger(label: label, sink: sink, level: logLevel ?? configuration.logLevel)
+        for warning in warnings { logger.warning("configuration", ["message": .string(warning)]) }
         redisConfiguration = RedisConfiguration(
-            address: try RedisAddress(url: configuration.redis.url),
+            address: try Self.address(configuration),
             validate: Self.validation(logger, allowUnsafe: configuration.redis.allowUnsafe))
         redis = RedisConnection(redisConfiguration, logger: logger, metrics: metrics)
     }
@@ -72,18 +77,28 @@ struct Foundations {
     // MARK: - Reading
 
     /// The configuration that options and environment name; every mistake is told.
-    static func configuration(_ arguments: Arguments) throws -> TellerConfiguration {
-        let (path, configuration, findings) = try read(arguments)
+    private static func configuration(
+        _ arguments: Arguments, _ part: TellerConfiguration.Part
+    ) throws -> (TellerConfiguration, warnings: [String]) {
+        let (path, configuration, findings) = try read(arguments, part)
         guard let configuration else {
             let list = findings.mistakes.map { "  \($0)" }.joined(separator: "\n")
             throw UsageError("the configuration (\(path ?? "environment only")) has mistakes:\n\(list)")
         }
-        return configuration
+        return (configuration, findings.warnings)
+    }
+
+    static func address(_ configuration: TellerConfiguration) throws -> RedisAddress {
+        do {
+            return try RedisAddress(url: configuration.redis.url.text)
+        } catch {
+            throw UsageError("redis.url: \(error)")
+        }
     }
 
     /// Where the configuration was found, and what was found in it.
     static func read(
-        _ arguments: Arguments
+        _ arguments: Arguments, _ part: TellerConfiguration.Part
     ) throws -> (path: String?, TellerConfiguration?, TellerConfiguration.Findings) {
         let standard = "/etc/teller/teller.json"
         var environment = ProcessInfo.processInfo.environment
@@ -93,13 +108,14 @@ struct Foundations {
             ?? (FileManager.default.isReadableFile(atPath: standard) ? standard : nil)
         let json = try path.map { try contents(ofFile: $0) } ?? []
         let (configuration, findings) = TellerConfiguration.read(
-            json: json, environment: environment, readFile: contents(ofFile:))
+            json: json, environment: environment, part: part, readFile: contents(ofFile:))
         return (path, configuration, findings)
     }
 
     nonisolated static func contents(ofFile path: String) throws -> [UInt8] {
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw UsageError("\(path): cannot be read")
+            let reason = access(path, R_OK) == 0 ? "cannot be read" : String(cString: strerror(errno))
+            throw UsageError("\(path): \(reason)")
         }
         return [UInt8](data)
     }
@@ -107,7 +123,10 @@ struct Foundations {
     private static func validation(_ logger: Logger, allowUnsafe: Bool) -> RedisConfiguration.Validation {
         { handshake in
             for violation in try await RedisSafety.check(handshake) {
-                if allowUnsafe { continue }
+                if allowUnsafe {
+                    logger.warning("redis is not safe", ["violation": .string(violation.description)])
+                    continue
+                }
                 logger.error("redis is not safe", ["violation": .string(violation.description)])
                 throw violation
             }

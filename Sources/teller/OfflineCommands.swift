@@ -54,21 +54,33 @@ let configCheckCommand = Command(
         Reads the configuration file, the environment, every file they name, and the catalogue; sends nothing. Exit code
         0: usable, perhaps with warnings; 1: mistakes.
         """,
-    options: [Foundations.options[0]]
+    options: [
+        Foundations.options[0],
+        .init("front", nil, "as the API sees it, which opens none of the stores' secrets"),
+    ]
 ) { arguments in
-    let (path, configuration, findings) = try Foundations.read(arguments)
+    let (path, _, findings) = try Foundations.read(arguments, arguments.has("front") ? .front : .whole)
     var mistakes = findings.mistakes
-    if let configuration {
+    if let draft = findings.draft {
         do {
-            let catalogue = try Catalogue(json: Foundations.contents(ofFile: configuration.cataloguePath))
-            print("catalogue: \(catalogue.products.count) products")
+            _ = try Foundations.address(draft)
         } catch {
-            mistakes.append("catalogue: \(error)")
+            mistakes.append("\(error)")
+        }
+        // That it is not named has been said.
+        if !draft.cataloguePath.isEmpty {
+            do {
+                let catalogue = try Catalogue(json: Foundations.contents(ofFile: draft.cataloguePath))
+                print("catalogue: \(catalogue.products.count) products")
+            } catch {
+                mistakes.append("catalogue: \(error)")
+            }
         }
     }
     for warning in findings.warnings { print("WARNING  \(warning)") }
     for mistake in mistakes { print("MISTAKE  \(mistake)") }
-    print("\(path ?? "environment only"): \(mistakes.isEmpty ? "usable" : "\(mistakes.count) mistakes")")
+    let summary = mistakes.isEmpty ? "usable" : mistakes.count == 1 ? "1 mistake" : "\(mistakes.count) mistakes"
+    print("\(path ?? "environment only"): \(summary)")
     return mistakes.isEmpty ? 0 : 1
 }
 

@@ -18,7 +18,7 @@ let workerCommand = Command(
         .init("operations-listen", "ADDRESS", "overrides worker.operationsListen; port 0 takes a free one")
     ]
 ) { arguments in
-    let foundations = try Foundations(arguments, label: "worker")
+    let foundations = try Foundations(arguments, label: "worker", part: .whole)
     let shutdown = Shutdown.onSignals()
     let group = ServiceGroup(
         logger: foundations.logger, stopWithin: foundations.configuration.worker.stopDeadline + .seconds(3),
@@ -67,8 +67,11 @@ private final class WorkerProcess {
     private func connect() async throws {
         let configuration = foundations.configuration
         let catalogue = try foundations.catalogue()
+        guard let verification = configuration.verification else {
+            preconditionFailure("a worker reads the whole configuration")
+        }
         let verifier = try PurchaseVerifier(
-            configuration.verification, http: http, logger: foundations.logger, metrics: foundations.metrics)
+            verification, http: http, logger: foundations.logger, metrics: foundations.metrics)
         let meta = try await foundations.connect()
         let jobs = foundations.jobs(meta, worker: WorkerID())
         let inFlight = configuration.worker.inFlightMax.compactMap { name, max in

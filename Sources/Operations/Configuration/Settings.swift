@@ -13,10 +13,15 @@ struct Settings {
         var warnings: [String] = []
         var variablesRead: Set<String> = []
         let environment: [String: String]
+        let part: TellerConfiguration.Part
         let readFile: (String) throws -> [UInt8]
 
-        init(environment: [String: String], readFile: @escaping (String) throws -> [UInt8]) {
+        init(
+            environment: [String: String], part: TellerConfiguration.Part,
+            readFile: @escaping (String) throws -> [UInt8]
+        ) {
             self.environment = environment
+            self.part = part
             self.readFile = readFile
         }
     }
@@ -34,7 +39,7 @@ struct Settings {
         self.path = path
         self.notes = notes
         known = Box()
-        guard let view else {
+        guard let view, !view.isNull else {
             self.view = nil
             return
         }
@@ -48,11 +53,19 @@ struct Settings {
 
     // MARK: - Structure
 
-    /// Whether the file has this object or key, or the environment something below it.
-    func has(_ key: String) -> Bool {
-        if view?[key] != nil { return true }
-        let prefix = variable(key)
-        return notes.environment.keys.contains { $0 == prefix || $0.hasPrefix(prefix + "_") }
+    /// Whether the file has the object `key`, or the environment names its setting `essential`.
+    ///
+    /// Without either, variables for it have no effect, which is said and is no mistake: a service unit may set the same
+    /// ones for every deployment.
+    func has(_ key: String, essential: String) -> Bool {
+        if let value = view?[key], !value.isNull { return true }
+        let section = section(key)
+        if notes.environment[section.variable(essential)] != nil { return true }
+        for name in notes.environment.keys.sorted() where name.hasPrefix(variable(key) + "_") {
+            notes.variablesRead.insert(name)
+            notes.warnings.append("\(name): has no effect, since \(section.full(essential)) is not set")
+        }
+        return false
     }
 
     func section(_ key: String) -> Settings {
@@ -110,16 +123,16 @@ struct Settings {
         let number: Int64?
         if let text = fromEnvironment(key) {
             number = Int64(text)
-        } else if let value = view?[key] {
+        } else if let value = view?[key], !value.isNull {
             number = try? value.int64()
         } else {
             return standard
         }
-        guard let number, range.contains(Int(number)) else {
+        guard let number, let number = Int(exactly: number), range.contains(number) else {
             mistake(key, "must be a whole number from \(range.lowerBound) to \(range.upperBound)")
             return standard
         }
-        return Int(number)
+        return number
     }
 
     func flag(_ key: String) -> Bool {
@@ -129,7 +142,7 @@ struct Settings {
             if !["false", "0", "no", ""].contains(text) { mistake(key, "must be true or false") }
             return false
         }
-        guard let value = view?[key] else { return false }
+        guard let value = view?[key], !value.isNull else { return false }
         guard let flag = try? value.bool() else {
             mistake(key, "must be true or false")
             return false
@@ -141,7 +154,7 @@ struct Settings {
     func strings(_ key: String) -> [String]? {
         known.keys.insert(key)
         if let text = fromEnvironment(key) { return text.split(separator: ",").map(String.init) }
-        guard let value = view?[key] else { return nil }
+        guard let value = view?[key], !value.isNull else { return nil }
         guard let elements = try? value.elements(), let texts = try? elements.map({ try $0.string() }) else {
             mistake(key, "must be an array of strings")
             return nil
@@ -150,15 +163,20 @@ struct Settings {
     }
 
     /// The content of the file that `key` names, without the newline at its end.
+    ///
+    /// Nil as well when there is none or a mistake was noted.
     func file(_ key: String) -> [UInt8]? {
         guard let path = string(key) else { return nil }
         do {
             var bytes = try notes.readFile(path)
             while let last = bytes.last, last == 0x0A || last == 0x0D { bytes.removeLast() }
-            if bytes.isEmpty { mistake(key, "the file is empty") }
+            if bytes.isEmpty {
+                mistake(key, "the file is empty")
+                return nil
+            }
             return bytes
         } catch {
-            mistake(key, "the file cannot be read: \(error)")
+            mistake(key, "cannot be read: \(error)")
             return nil
         }
     }
@@ -172,6 +190,24 @@ struct Settings {
         return text
     }
 
+    /// A store's secret, as ``file(_:)``; nil without opening the file when only the front is read.
+    func secret(_ key: String) -> [UInt8]? {
+        guard notes.part == .whole else {
+            _ = string(key)
+            return nil
+        }
+        return file(key)
+    }
+
+    /// As ``secret(_:)``, as text.
+    func secretText(_ key: String) -> String? {
+        guard notes.part == .whole else {
+            _ = string(key)
+            return nil
+        }
+        return textFile(key)
+    }
+
     // MARK: - Names
 
     private func full(_ key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
@@ -183,16 +219,18 @@ struct Settings {
         return text
     }
 
-    /// `api.operationsListen` → `TELLER_API_OPERATIONS_LISTEN`.
+    /// `api.operationsListen` → `TELLER_API_OPERATIONS_LISTEN`, `google.baseURL` → `TELLER_GOOGLE_BASE_URL`.
     private func variable(_ key: String) -> String {
         var name = "TELLER_"
+        var isInWord = false
         for character in full(key) {
             if character == "." || character == "-" {
                 name += "_"
             } else {
-                if character.isUppercase { name += "_" }
+                if character.isUppercase, isInWord { name += "_" }
                 name += character.uppercased()
             }
+            isInWord = character.isLowercase || character.isNumber
         }
         return name
     }

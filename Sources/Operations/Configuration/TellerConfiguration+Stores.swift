@@ -45,7 +45,7 @@ extension TellerConfiguration {
 
     private static func bytes(ofHex text: String) -> [UInt8]? {
         let digits = Array(text.utf8)
-        guard digits.count.isMultiple(of: 2) else { return nil }
+        guard digits.count.isMultiple(of: 2), text.allSatisfy(\.isHexDigit) else { return nil }
         var bytes: [UInt8] = []
         for at in stride(from: 0, to: digits.count, by: 2) {
             guard let byte = UInt8(String(decoding: digits[at...at + 1], as: UTF8.self), radix: 16) else { return nil }
@@ -54,13 +54,23 @@ extension TellerConfiguration {
         return bytes
     }
 
-    static func verification(_ root: Settings) -> VerificationConfiguration {
+    static func verification(_ root: Settings) -> VerificationConfiguration? {
         var verification = VerificationConfiguration()
-        if root.has("apple") { verification.apple = apple(root.section("apple")) }
-        if root.has("google") { verification.google = google(root.section("google")) }
+        let hasApple = root.has("apple", essential: "bundleIds")
+        let hasGoogle = root.has("google", essential: "packageNames")
+        if hasApple { verification.apple = apple(root.section("apple")) }
+        if hasGoogle { verification.google = google(root.section("google")) }
         verification.sandbox = sandbox(root.section("sandbox"))
-        // What makes a store's configuration usable is known to the module that uses it.
-        for finding in verification.findings() {
+        guard hasApple || hasGoogle else {
+            root.notes.mistakes.append("apple, google: at least one of the stores must be configured")
+            return nil
+        }
+        guard root.notes.part == .whole else { return nil }
+        // What makes a store's configuration usable is known to the module that uses it; what was not readable has been
+        // said, and is not said again as missing.
+        let noted = Set(root.notes.mistakes.map { $0.prefix { $0 != ":" } })
+        for finding in verification.findings() where !noted.contains(finding.field[...]) {
+            if finding.field == "verification" { continue }
             switch finding.severity {
             case .mistake: root.notes.mistakes.append(finding.description)
             case .warning: root.notes.warnings.append(finding.description)
@@ -95,11 +105,11 @@ extension TellerConfiguration {
         }
         let keyID = settings.string("keyId")
         let issuerID = settings.string("issuerId")
-        if let pem = settings.textFile("privateKeyFile") {
+        if let pem = settings.secretText("privateKeyFile") {
             apple.key = AppleConfiguration.APIKey(
                 keyID: keyID ?? "", issuerID: issuerID ?? "", privateKeyPEM: Secret(pem))
         }
-        apple.sharedSecret = settings.textFile("sharedSecretFile").map { Secret($0) }
+        apple.sharedSecret = settings.secretText("sharedSecretFile").map { Secret($0) }
         apple.productionURL = url(settings, "productionURL", apple.productionURL)
         apple.sandboxURL = url(settings, "sandboxURL", apple.sandboxURL)
         apple.receiptProductionURL = url(settings, "receiptProductionURL", apple.receiptProductionURL)
@@ -131,26 +141,36 @@ extension TellerConfiguration {
         let consume = settings.string("consume") ?? GoogleConfiguration.Consumption.server.rawValue
         let consumption = GoogleConfiguration.Consumption(rawValue: consume)
         if consumption == nil { settings.mistake("consume", "must be server or client") }
-        let credentials: GoogleConfiguration.Credentials
-        if let key = settings.file("serviceAccountFile") {
-            do {
-                var account = try GoogleConfiguration.ServiceAccount(keyFile: key)
-                if let tokenURL { account.tokenURL = tokenURL }
-                credentials = .serviceAccount(account)
-            } catch {
-                settings.mistake("serviceAccountFile", "is not a service account's key file: \(error)")
-                return nil
-            }
-        } else if let token = settings.textFile("accessTokenFile") {
-            credentials = .accessToken(Secret(token))
-        } else {
-            settings.mistake("serviceAccountFile", "is required (or accessTokenFile in a private set-up)")
-            return nil
-        }
+        guard let credentials = credentials(settings, tokenURL) else { return nil }
         var google = GoogleConfiguration(packageNames: packages, credentials: credentials)
         if let baseURL { google.baseURL = withoutSlash(baseURL) }
         google.consumption = consumption ?? .server
         return google
+    }
+
+    private static func credentials(_ settings: Settings, _ tokenURL: String?) -> GoogleConfiguration.Credentials? {
+        let keyFile = settings.string("serviceAccountFile")
+        let tokenFile = settings.string("accessTokenFile")
+        switch (keyFile, tokenFile) {
+        case (nil, nil):
+            settings.mistake("serviceAccountFile", "is required (or accessTokenFile in a private set-up)")
+            return nil
+        case (_?, _?):
+            settings.mistake("accessTokenFile", "excludes serviceAccountFile: name one of them")
+            return nil
+        case (_?, nil):
+            guard let key = settings.secret("serviceAccountFile") else { return nil }
+            do {
+                var account = try GoogleConfiguration.ServiceAccount(keyFile: key)
+                if let tokenURL { account.tokenURL = tokenURL }
+                return .serviceAccount(account)
+            } catch {
+                settings.mistake("serviceAccountFile", "is not a service account's key file: \(error)")
+                return nil
+            }
+        case (nil, _?):
+            return settings.secretText("accessTokenFile").map { .accessToken(Secret($0)) }
+        }
     }
 
     private static func url(_ settings: Settings, _ key: String, _ standard: String) -> String {

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 public import ServiceRuntime
 public import Verification
 
@@ -11,7 +12,7 @@ public struct TellerConfiguration: Sendable {
     /// Redis: where, with which password, and whether an unsafe one is put up with.
     public struct Redis: Sendable {
         /// `redis://user@host:port/db` or `unix:///path`; contains the password when one is configured.
-        public var url: String
+        public var url: Secret
         /// Go on although the server could lose acknowledged credits.
         public var allowUnsafe: Bool
     }
@@ -68,12 +69,22 @@ public struct TellerConfiguration: Sendable {
     public var api: API
     /// The worker.
     public var worker: Worker
-    /// Stores, credentials, account binding, sandbox policy.
-    public var verification: VerificationConfiguration
+    /// Stores, credentials, account binding, sandbox policy; nil when only ``Part/front`` was read.
+    public var verification: VerificationConfiguration?
     /// Proxy for calls to the stores, or nil.
     public var proxyURL: String?
     /// PEM file of further certificate authorities for TLS to the stores, or nil.
     public var certificateAuthoritiesPath: String?
+
+    /// How much of a configuration is needed.
+    public enum Part: Sendable {
+        /// Everything.
+        case whole
+        /// Everything but the stores' secrets, whose files are not opened.
+        ///
+        /// Only workers speak to the stores, so nobody else need be allowed to read their keys.
+        case front
+    }
 
     /// What was found besides the configuration itself.
     public struct Findings: Sendable {
@@ -81,6 +92,10 @@ public struct TellerConfiguration: Sendable {
         public var mistakes: [String]
         /// Each weakens it.
         public var warnings: [String]
+        /// What was understood, with stand-ins for what is mistaken; nil when the file is not JSON.
+        ///
+        /// To look for more mistakes in, never to run with.
+        public var draft: TellerConfiguration?
     }
 
     /// Reads a configuration.
@@ -88,20 +103,21 @@ public struct TellerConfiguration: Sendable {
     /// - Parameters:
     ///   - json: the file's bytes; empty for an environment-only set-up.
     ///   - environment: of the process; only `TELLER_…` counts.
+    ///   - part: how much of it is needed.
     ///   - readFile: reads the files that settings name.
     /// - Returns: The configuration, nil when there are mistakes, and everything that was found.
     public static func read(
-        json: [UInt8], environment: [String: String],
+        json: [UInt8], environment: [String: String], part: Part = .whole,
         readFile: @escaping (String) throws -> [UInt8]
     ) -> (TellerConfiguration?, Findings) {
         let notes = Settings.Notes(
-            environment: environment.filter { $0.key.hasPrefix("TELLER_") }, readFile: readFile)
+            environment: environment.filter { $0.key.hasPrefix("TELLER_") }, part: part, readFile: readFile)
         var view: JSONView?
         if !json.isEmpty {
             do {
                 view = try JSONView.parse(json)
             } catch {
-                return (nil, Findings(mistakes: ["\(error)"], warnings: []))
+                return (nil, Findings(mistakes: ["\(error)"], warnings: [], draft: nil))
             }
         }
         let root = Settings(root: view, notes: notes)
@@ -110,7 +126,7 @@ public struct TellerConfiguration: Sendable {
         for name in notes.environment.keys.sorted() where !notes.variablesRead.contains(name) {
             notes.mistakes.append("\(name): is not a setting")
         }
-        let findings = Findings(mistakes: notes.mistakes, warnings: notes.warnings)
+        let findings = Findings(mistakes: notes.mistakes, warnings: notes.warnings, draft: configuration)
         return (notes.mistakes.isEmpty ? configuration : nil, findings)
     }
 
@@ -136,7 +152,10 @@ public struct TellerConfiguration: Sendable {
         verification = Self.verification(root)
         proxyURL = root.string("proxy")
         certificateAuthoritiesPath = root.string("certificateAuthoritiesFile")
-        if certificateAuthoritiesPath != nil {
+        if certificateAuthoritiesPath != nil, root.notes.part == .whole {
+            if let pem = root.textFile("certificateAuthoritiesFile"), !pem.contains("-----BEGIN CERTIFICATE-----") {
+                root.mistake("certificateAuthoritiesFile", "holds no certificate in PEM")
+            }
             root.warning("certificateAuthoritiesFile", "whoever owns one of these authorities can pose as a store")
         }
     }
@@ -151,7 +170,7 @@ public struct TellerConfiguration: Sendable {
             settings.warning("allowUnsafe", "an unsafe Redis can lose purchases that were reported as credited")
         }
         settings.refuseUnknownKeys()
-        return Redis(url: url, allowUnsafe: allowUnsafe)
+        return Redis(url: Secret(url), allowUnsafe: allowUnsafe)
     }
 
     /// Puts a percent-encoded password behind the user of a Redis URL.
@@ -196,9 +215,14 @@ public struct ListenAddress: Sendable, Equatable {
         else { return nil }
         var host = String(text[..<colon])
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
-        guard !host.isEmpty else { return nil }
+        guard host == "localhost" || Self.isNumeric(host) else { return nil }
         self.host = host
         self.port = port
+    }
+
+    private static func isNumeric(_ host: String) -> Bool {
+        var bytes = in6_addr()
+        return inet_pton(AF_INET, host, &bytes) == 1 || inet_pton(AF_INET6, host, &bytes) == 1
     }
 
     init(_ settings: Settings, _ key: String, default standard: StaticString) {

@@ -105,12 +105,15 @@ public struct CommandLineTool: Sendable {
 }
 
 /// A command was called with the wrong words; the text says which and what would be right.
-public struct UsageError: Error, Sendable {
+public struct UsageError: Error, Sendable, CustomStringConvertible {
     /// For example "--port: must be a whole number from 0 to 65535".
     public let reason: String
 
     /// Says what is wrong.
     public init(_ reason: String) { self.reason = reason }
+
+    /// The reason.
+    public var description: String { reason }
 }
 
 extension String {

@@ -1,0 +1,275 @@
+import Foundation
+import Glibc
+import HTTP
+import Jobs
+import Operations
+import Redis
+import ServiceRuntime
+import Signing
+import StoreEmulator
+import TestSupport
+import Testing
+
+/// The built program at work: one API and one worker as processes, a real Redis, both stores over HTTP.
+@LoopActor
+@Suite(.serialized) struct ProcessTests {
+    /// Everything that runs, and the commands to type.
+    @LoopActor
+    private final class Town {
+        let directory: String
+        let server: RedisServer
+        let emulator: StoreEmulator
+        let http = HTTPClient(logger: .disabled)
+        private let configuration: String
+
+        init(_ directory: String, _ server: RedisServer) async throws {
+            self.directory = directory
+            self.server = server
+            emulator = try StoreEmulator()
+            try emulator.start()
+            try emulator.writeStores(into: directory)
+            configuration = directory + "/teller.json"
+            try write(
+                "catalogue.json",
+                String(contentsOfFile: Repository.root + "/deploy/catalogue.example.json", encoding: .utf8))
+            let stores = try JSONView.parse(emulator.storesConfiguration(keysIn: directory))
+            let digest = Digest.hex(Digest.sha256(Array("s3cret".utf8)))
+            try write(
+                "teller.json",
+                """
+                {"redis":{"url":"\(server.url)"},"catalogue":"\(directory)/catalogue.json","log":{"format":"json"},
+                "api":{"listen":"127.0.0.1:0","operationsListen":"127.0.0.1:0","stopSeconds":5,
+                "keys":[{"id":"game","sha256":"\(digest)","scopes":["submit","read"]}]},
+                "worker":{"stopSeconds":5},
+                "apple":\(try stores.required("apple").serialized()),"google":\(try stores.required("google").serialized())}
+                """)
+        }
+
+        static func run(_ body: (Town) async throws -> Void) async throws {
+            try await TellerProgram.withDirectory { directory in
+                try await RedisServer.running { server in
+                    let town = try await Town(directory, server)
+                    do {
+                        try await body(town)
+                    } catch {
+                        await town.close()
+                        throw error
+                    }
+                    await town.close()
+                }
+            }
+        }
+
+        private func close() async {
+            await http.stop()
+            await emulator.stop()
+        }
+
+        func write(_ name: String, _ text: String) throws {
+            try text.write(toFile: "\(directory)/\(name)", atomically: true, encoding: .utf8)
+        }
+
+        func teller(_ words: String...) async throws -> TellerProgram.Run {
+            try await TellerProgram.run(words + ["--config", configuration])
+        }
+
+        func start(_ command: String) throws -> RunningProgram {
+            try RunningProgram(
+                [command, "--config", configuration], environment: [:], directory: directory, name: command)
+        }
+
+        /// The fields of the first log line about an event; waits for it.
+        func line(_ event: String, in program: RunningProgram) async throws -> JSONView {
+            var found: JSONView?
+            try await eventually(within: .seconds(60), "the line \(event)") {
+                found = program.errors.split(separator: "\n").lazy.compactMap { try? JSONView.parse(String($0)) }
+                    .first { (try? $0.string("event")) == event }
+                return found != nil
+            }
+            return try #require(found)
+        }
+
+        func get(_ port: Int64, _ path: String) async throws -> (status: Int, text: String) {
+            let answer = try await http.send(
+                OutgoingRequest(
+                    .get, "http://127.0.0.1:\(port)\(path)", headers: [("Authorization", "Bearer game.s3cret")]))
+            return (answer.status, String(decoding: answer.body, as: UTF8.self))
+        }
+
+        func purchase(_ port: Int64, _ store: EmulatedStore, product: String = "gems_pack_medium") async throws
+            -> String
+        {
+            let name = store == .apple ? "com.mygame.gems.500" : "gems_500"
+            let bought = try emulator.purchase(PurchaseRequest(store: store, player: "ada", storeProductID: name))
+            let body = #"{"userId":"ada","productId":"\#(product)","receiptData":"\#(bought.receipt)"}"#
+            let answer = try await http.send(
+                OutgoingRequest(
+                    .post, "http://127.0.0.1:\(port)/shop/purchase",
+                    headers: [
+                        ("Authorization", "Bearer game.s3cret"), ("Content-Type", "application/json"),
+                        ("Prefer", "wait=30"),
+                    ], body: Array(body.utf8), deadline: .seconds(60)))
+            return "\(answer.status) " + String(decoding: answer.body, as: UTF8.self)
+        }
+    }
+
+    /// Names of metrics in the rules, but for those that appear with their first event.
+    private static func namesInAlerts() throws -> Set<String> {
+        let text = try String(contentsOfFile: Repository.root + "/deploy/alerts.prometheus.yml", encoding: .utf8)
+        let names = text.matches(of: try Regex(#"\b(teller|process)_[a-z_]+"#)).map { String(text[$0.range]) }
+        return Set(names).subtracting(["teller_jobs_refused_total"])
+    }
+
+    @Test(.timeLimit(.minutes(5))) func purchasesAreCreditedAndEverythingCanBeSeenAndStopped() async throws {
+        try await Town.run { town in
+            let first = try await town.teller("init")
+            let second = try await town.teller("init")
+            #expect(first.code == 0 && first.output.hasPrefix("Initialised") && first.output.contains("not production"))
+            #expect(second.code == 0 && second.output.hasPrefix("Already initialised"))
+            let (api, worker) = (try town.start("api"), try town.start("worker"))
+            let port = try await town.line("api listener", in: api).int64("port")
+            let inside = try await town.line("operations listener", in: api).int64("port")
+            let workersInside = try await town.line("operations listener", in: worker).int64("port")
+
+            for store in [EmulatedStore.apple, .google] {
+                let answer = try await town.purchase(port, store)
+                #expect(answer.hasPrefix("200 ") && answer.contains(#""granted":{"gems":550}"#), "\(answer)")
+            }
+            let wallet = try await town.get(port, "/shop/wallet?userId=ada")
+            #expect(wallet.text.contains(#""balances":{"gems":1100}"#))
+
+            for port in [inside, workersInside] {
+                #expect(try await town.get(port, "/healthz").status == 200)
+                #expect(try await town.get(port, "/readyz").status == 200)
+            }
+            try await self.deadLettersAreShownAndReplayed(town)
+            let status = try await town.teller("status", "--json", "--interval", "0.2")
+            let json = try JSONView.parse(status.output)
+            #expect(status.code == 0)
+            #expect(try json.elements("workers").count == 1 && json.int64("dead") == 1)
+            let people = try await town.teller("status", "--interval", "0.2")
+            #expect(people.code == 0 && people.output.contains("dead letters: 1"))
+
+            try await eventually(within: .seconds(30), "the gauges to see it") {
+                try await town.get(inside, "/metrics").text.contains("\nteller_dead_letters 1\n")
+            }
+            let metrics = try await town.get(inside, "/metrics").text + town.get(workersInside, "/metrics").text
+            for name in try Self.namesInAlerts() {
+                #expect(metrics.contains("\n\(name)"), "nobody exports \(name)")
+            }
+
+            api.signal(SIGTERM)
+            worker.signal(SIGTERM)
+            let codes = [try await api.end(within: .seconds(30)), try await worker.end(within: .seconds(30))]
+            #expect(codes == [0, 0])
+            #expect(api.errors.contains("api drained") && worker.errors.contains("worker drained"))
+            #expect(!(api.errors + worker.errors).contains("eyJ"))
+        }
+    }
+
+    private func deadLettersAreShownAndReplayed(_ town: Town) async throws {
+        let redis = RedisConnection(
+            RedisConfiguration(address: try RedisAddress(url: town.server.url)), logger: .disabled, metrics: nil)
+        redis.start()
+        try await redis.ready(within: .seconds(20))
+        _ = try await redis.send(["LPUSH", "teller:{0}:pending:apple", #"{"receiptData":"s3cret-receipt"}"#])
+        await redis.stop()
+        var line = ""
+        try await eventually(within: .seconds(60), "a dead letter") {
+            line = try await town.teller("dead", "list", "--json").output
+            return line.contains("malformed-job")
+        }
+        let id = try JSONView.parse(line).string("id")
+        let list = try await town.teller("dead", "list")
+        #expect(list.code == 0 && list.output.contains(id) && !list.output.contains("s3cret"))
+        let shown = try await town.teller("dead", "show", id)
+        #expect(shown.code == 0 && !shown.output.contains("s3cret"))
+        let payload = try await town.teller("dead", "show", id, "--payload")
+        #expect(payload.code == 0 && payload.output.contains("s3cret-receipt"))
+        #expect(try await town.teller("dead", "show", "nothing").code == 2)
+        let missing = try await town.teller("dead", "replay", "nothing")
+        #expect(missing.code == 1 && missing.output.contains("nothing: missing"))
+        let replay = try await town.teller("dead", "replay", "--all")
+        #expect(replay.code == 0 && replay.output.hasSuffix("1 of 1 replayed\n"))
+        try await eventually(within: .seconds(60), "it to be dead again") {
+            try await town.teller("dead", "list", "--json").output.contains("malformed-job")
+        }
+    }
+
+    @Test(.timeLimit(.minutes(5))) func brokenCatalogueIsRefusedAndTheOldOneStays() async throws {
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            let (api, worker) = (try town.start("api"), try town.start("worker"))
+            let port = try await town.line("api listener", in: api).int64("port")
+            _ = try await town.line("operations listener", in: worker)
+            try town.write("catalogue.json", "[{\"productId\":\"gems_pack_medium\",\n\"type\":\"iap_free\"}]")
+            for program in [api, worker] {
+                program.signal(SIGHUP)
+                let refusal = try await town.line("catalogue refused, the old one stays", in: program)
+                #expect(try refusal.string("error").contains("type"))
+            }
+            #expect(try await town.purchase(port, .apple).hasPrefix("200 "))
+            // Gone altogether is no better.
+            try FileManager.default.removeItem(atPath: town.directory + "/catalogue.json")
+            api.signal(SIGHUP)
+            try await eventually(within: .seconds(30), "the second refusal") {
+                api.errors.contains("catalogue.json: No such file")
+            }
+            #expect(try await town.purchase(port, .google).hasPrefix("200 "))
+            // And a good one counts at once.
+            try town.write(
+                "catalogue.json",
+                """
+                [{"productId":"renamed","type":"iap_consumable","storeProductId":{"ios":"com.mygame.gems.500"},\
+                "displayName":"x","gemAmount":7,"position":1}]
+                """)
+            for program in [api, worker] {
+                program.signal(SIGHUP)
+                _ = try await town.line("catalogue reloaded", in: program)
+            }
+            let answer = try await town.purchase(port, .apple, product: "renamed")
+            #expect(answer.contains(#""granted":{"gems":7}"#), "\(answer)")
+            #expect(try await town.purchase(port, .apple).hasPrefix("422 "))
+            for program in [api, worker] { program.signal(SIGTERM) }
+            let codes = [try await api.end(within: .seconds(30)), try await worker.end(within: .seconds(30))]
+            #expect(codes == [0, 0])
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3))) func redisWithoutMetaIsRefusedWithAdvice() async throws {
+        try await Town.run { town in
+            for command in ["api", "worker", "status"] {
+                let run = try await town.teller(command)
+                #expect(run.code == 1 && run.errors.contains("teller init"), "\(command): \(run)")
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3))) func unsafeRedisIsRefusedUnlessToldOtherwise() async throws {
+        try await Town.run { town in
+            let redis = RedisConnection(
+                RedisConfiguration(address: try RedisAddress(url: town.server.url)), logger: .disabled, metrics: nil)
+            redis.start()
+            try await redis.ready(within: .seconds(20))
+            _ = try await redis.send(["CONFIG", "SET", "appendfsync", "everysec"])
+            await redis.stop()
+            let refused = try await town.teller("init")
+            #expect(refused.code == 1 && refused.errors.contains("appendfsync"), "\(refused)")
+            let forced = try await town.teller("init", "--allow-unsafe-redis")
+            #expect(forced.code == 0, "\(forced)")
+            let api = try await town.teller("api")
+            #expect(api.code == 1 && api.errors.contains("appendfsync"), "\(api)")
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3))) func brokenCatalogueAtTheStartIsRefused() async throws {
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            try town.write("catalogue.json", "[{]")
+            for command in ["api", "worker"] {
+                let run = try await town.teller(command)
+                #expect(run.code == 1 && run.errors.contains("line 1"), "\(command): \(run)")
+            }
+        }
+    }
+}
