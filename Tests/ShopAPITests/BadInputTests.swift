@@ -216,7 +216,7 @@ import Testing
             let before = try await shop.snapshot()
             for share in [10, 60, 180, whole.utf8.count - 1] {
                 let sender = try Sender(port: shop.port)
-                sender.send(String(whole.prefix(share)))
+                sender.send(String(decoding: whole.utf8.prefix(share), as: UTF8.self))
                 sender.close()
             }
             // The server still answers, and it answers after it saw those.
