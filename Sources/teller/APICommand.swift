@@ -46,6 +46,12 @@ private final class APIProcess {
     init(_ foundations: Foundations, _ addresses: ListenOverrides) {
         self.foundations = foundations
         self.addresses = addresses
+        // From the beginning: a reload while Redis is waited for must not end the process, which is what SIGHUP does to
+        // those who do not listen.
+        reload = SignalWatch(signals: [SIGHUP]) { [weak self] _ in
+            guard let self, let api else { return }
+            self.foundations.reloadCatalogue { api.catalogue = $0 }
+        }
     }
 
     func add(to group: ServiceGroup) {
@@ -59,11 +65,12 @@ private final class APIProcess {
     }
 
     private func connect() async throws {
-        let catalogue = try foundations.catalogue()
+        // A broken one ends the start before Redis is waited for; what counts is what is there afterwards.
+        _ = try foundations.catalogue()
         let meta = try await foundations.connect()
         let jobs = foundations.jobs(meta)
         let api = ShopAPI(
-            jobs: jobs, ledger: foundations.ledger(meta), catalogue: catalogue,
+            jobs: jobs, ledger: foundations.ledger(meta), catalogue: try foundations.catalogue(),
             configuration: .init(keys: foundations.configuration.api.callers.map(APIKey.init)),
             logger: foundations.logger, metrics: foundations.metrics)
         self.api = api
@@ -74,9 +81,6 @@ private final class APIProcess {
             onMessage: { _, ids in
                 api.settled(ids.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) })
             }, onResubscribed: { api.feedResumed() })
-        reload = SignalWatch(signals: [SIGHUP]) { _ in
-            self.foundations.reloadCatalogue { api.catalogue = $0 }
-        }
     }
 
     private func listenForOperations() throws {

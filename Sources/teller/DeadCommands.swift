@@ -80,7 +80,7 @@ private func allDead(_ jobs: JobQueue) async throws -> [String] {
 @LoopActor
 private func withQueue(_ arguments: Arguments, _ body: (JobQueue) async throws -> Int32) async throws -> Int32 {
     let foundations = try Foundations(arguments, label: "dead", logLevel: .error)
-    let jobs = foundations.jobs(try await foundations.connect())
+    let jobs = foundations.jobs(try await foundations.connect(within: Foundations.patience))
     let code = try await body(jobs)
     await foundations.redis.stop()
     return code

@@ -42,15 +42,20 @@ struct Foundations {
         redis = RedisConnection(redisConfiguration, logger: logger, metrics: metrics)
     }
 
-    /// Connects, and reads what `teller init` wrote; waits for a Redis that is not there yet, refuses one that is wrong.
-    func connect() async throws -> Meta {
+    /// How long a command that somebody typed waits for Redis.
+    nonisolated static let patience = Duration.seconds(10)
+
+    /// Connects, and reads what `teller init` wrote; refuses a Redis that is wrong, and waits for one that is not there
+    /// yet: for up to `limit`, or for ever.
+    func connect(within limit: Duration? = nil) async throws -> Meta {
         redis.start()
+        let began = MonotonicInstant.now
         while true {
             do throws(RedisError) {
-                try await redis.ready(within: .seconds(5))
+                try await redis.ready(within: min(limit ?? .seconds(5), .seconds(5)))
                 break
             } catch {
-                guard error.isRetryable else { throw error }
+                guard error.isRetryable, limit.map({ began.elapsed < $0 }) ?? true else { throw error }
                 logger.warning("waiting for redis", ["error": .string(error.description)])
             }
         }

@@ -18,7 +18,7 @@ let statusCommand = Command(
     let foundations = try Foundations(arguments, label: "status", logLevel: .error)
     let interval = try arguments.number("interval", in: 0.1...3600, default: 1)
     let shutdown = Shutdown.onSignals()
-    let jobs = foundations.jobs(try await foundations.connect())
+    let jobs = foundations.jobs(try await foundations.connect(within: Foundations.patience))
     var settled = 0
     let count = SettledCount()
     let feed = RedisSubscriber(
@@ -30,12 +30,15 @@ let statusCommand = Command(
         _ = try await withDeadline(.seconds(interval)) { await shutdown.wait() }
         let rate = Double(count.value - settled) / began.elapsedSeconds
         settled = count.value
-        let report = try await StatusReport.read(jobs, settledPerSecond: rate)
-        if arguments.has("json") {
-            print(report.json)
-        } else {
-            // Clear the screen and go home: the report stays in place while it is watched.
-            print((arguments.has("watch") ? "\u{1B}[2J\u{1B}[H" : "") + report.text)
+        // Clear the screen and go home: the report stays in place while it is watched.
+        let start = arguments.has("watch") && !arguments.has("json") ? "\u{1B}[2J\u{1B}[H" : ""
+        do {
+            let report = try await StatusReport.read(jobs, settledPerSecond: rate)
+            print(start + (arguments.has("json") ? report.json : report.text))
+        } catch {
+            // Who watches wants to see it come back.
+            guard arguments.has("watch"), !arguments.has("json") else { throw error }
+            print(start + "Redis: \(error)")
         }
     } while arguments.has("watch") && !shutdown.isRequested
     await feed.stop()

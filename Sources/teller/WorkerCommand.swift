@@ -51,6 +51,11 @@ private final class WorkerProcess {
         configuration.certificateAuthorityFile = foundations.configuration.certificateAuthoritiesPath
         configuration.proxy = foundations.configuration.proxyURL
         http = HTTPClient(configuration, logger: foundations.logger, metrics: foundations.metrics)
+        // From the beginning: see APIProcess.
+        reload = SignalWatch(signals: [SIGHUP]) { [weak self] _ in
+            guard let self, let worker else { return }
+            self.foundations.reloadCatalogue { worker.catalogue = $0 }
+        }
     }
 
     var hasFailed: Bool { worker?.failure != nil }
@@ -66,7 +71,8 @@ private final class WorkerProcess {
 
     private func connect() async throws {
         let configuration = foundations.configuration
-        let catalogue = try foundations.catalogue()
+        // A broken one ends the start before Redis is waited for; what counts is what is there afterwards.
+        _ = try foundations.catalogue()
         guard let verification = configuration.verification else {
             preconditionFailure("a worker reads the whole configuration")
         }
@@ -78,14 +84,11 @@ private final class WorkerProcess {
             WorkQueue(rawValue: name).map { ($0, max) }
         }
         let worker = ReceiptWorker(
-            jobs: jobs, ledger: foundations.ledger(meta), verifier: verifier, catalogue: catalogue,
+            jobs: jobs, ledger: foundations.ledger(meta), verifier: verifier, catalogue: try foundations.catalogue(),
             configuration: .init(inFlightMax: Dictionary(uniqueKeysWithValues: inFlight)),
             logger: foundations.logger, metrics: foundations.metrics, failed: { _ in self.shutdown.request() })
         self.jobs = jobs
         self.worker = worker
-        reload = SignalWatch(signals: [SIGHUP]) { _ in
-            self.foundations.reloadCatalogue { worker.catalogue = $0 }
-        }
     }
 
     private func listen() throws {

@@ -236,6 +236,29 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(3))) func reloadWhileRedisIsWaitedForEndsNobody() async throws {
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            await town.server.kill()
+            let (api, worker) = (try town.start("api"), try town.start("worker"))
+            for program in [api, worker] {
+                _ = try await town.line("waiting for redis", in: program)
+                program.signal(SIGHUP)
+            }
+            // What was typed is not waited for without end.
+            for words in [["status"], ["dead", "list"]] {
+                let run = try await TellerProgram.run(words + ["--config", town.directory + "/teller.json"])
+                #expect(run.code == 1 && !run.errors.isEmpty, "\(run)")
+            }
+            try await town.server.start()
+            let port = try await town.line("api listener", in: api).int64("port")
+            #expect(try await town.purchase(port, .apple).hasPrefix("200 "))
+            for program in [api, worker] { program.signal(SIGTERM) }
+            let codes = [try await api.end(within: .seconds(30)), try await worker.end(within: .seconds(30))]
+            #expect(codes == [0, 0])
+        }
+    }
+
     @Test(.timeLimit(.minutes(3))) func redisWithoutMetaIsRefusedWithAdvice() async throws {
         try await Town.run { town in
             for command in ["api", "worker", "status"] {
