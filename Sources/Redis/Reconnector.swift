@@ -8,6 +8,9 @@ final class Reconnector {
     /// Without it a
     /// server that accepts and refuses in turn (a replica behind an old name) would be called in a tight loop.
     private static let stableAfter = Duration.seconds(1)
+    /// A link from which nothing has come for this long, although replies are due, is doubted.
+    private static let doubtAfter = Duration.milliseconds(800)
+    private static let looksBeforeDoubt = 4
 
     private let configuration: RedisConfiguration
     private let logger: Logger
@@ -20,6 +23,7 @@ final class Reconnector {
     private var isStopping = false
     private var lostAt: MonotonicInstant?
     private var isOutageLogged = false
+    private var isProbing = false
 
     /// Readies a fresh link for its user; throws to refuse it.
     var prepare: (@LoopActor @Sendable (RedisLink) async throws(RedisError) -> Void)?
@@ -77,7 +81,9 @@ final class Reconnector {
             }
             logConnected()
             let since = MonotonicInstant.now
+            let watch = watchOver(link)
             reason = await link.closed.wait()
+            watch.cancel()
             if since.elapsed >= Self.stableAfter { backoff.reset() }
         } catch {
             failed?(error)
@@ -87,6 +93,44 @@ final class Reconnector {
         connectedGauge?.set(0)
         lost?(reason)
         if !isStopping { logOutage("redis connection lost", reason) }
+    }
+
+    // MARK: - Half-open connections
+
+    /// Looks now and then whether a link is silent although replies are due.
+    private func watchOver(_ link: RedisLink) -> LoopTimer {
+        var reads = link.readCount
+        var silentLooks = 0
+        let interval = Self.doubtAfter / Self.looksBeforeDoubt
+        return EventLoop.shared.timer(after: interval, repeating: interval) { [weak self, weak link] in
+            guard let self, let link else { return }
+            guard link.isReplyDue, link.readCount == reads else {
+                reads = link.readCount
+                silentLooks = 0
+                return
+            }
+            silentLooks += 1
+            if silentLooks >= Self.looksBeforeDoubt { probe(link) }
+        }
+    }
+
+    /// Closes a silent link when the server answers on another connection.
+    ///
+    /// A dead route looks like a busy server. Waiting for the commands' deadline would be right for the second and would
+    /// lose seconds after the first is over; a shorter deadline would cut off a server that only waits for its disk. A
+    /// second connection tells them apart: a server that has time for it has served the first one before, if it is
+    /// there at all (both are read in the same turn of the loop, before this task goes on).
+    private func probe(_ link: RedisLink) {
+        guard !isProbing, !isStopping else { return }
+        isProbing = true
+        let reads = link.readCount
+        Task(executorPreference: EventLoop.shared) { @LoopActor @Sendable in
+            defer { self.isProbing = false }
+            guard let other = try? await RedisLink.open(self.configuration) else { return }
+            other.close(RedisError(.notConnected, "only a probe"))
+            guard link.readCount == reads, link.isReplyDue else { return }
+            link.close(RedisError(.connectionLost, "silent while the server answers on another connection"))
+        }
     }
 
     private func logConnected() {

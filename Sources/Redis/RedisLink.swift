@@ -62,6 +62,11 @@ final class RedisLink {
 
     var isOpen: Bool { context != nil && !isRetiring }
     var inFlightCount: Int { inFlight.count }
+    /// How often bytes came: who wants to know whether a link is silent compares two looks.
+    private(set) var readCount = 0
+    /// Whether the server owes us something.
+    var isReplyDue: Bool { context != nil && (!inFlight.isEmpty || isMessageDue) }
+    private var isMessageDue = false
 
     // MARK: - Connecting
 
@@ -174,6 +179,7 @@ final class RedisLink {
     /// Sends a command whose replies come as messages (SUBSCRIBE, and PING between messages).
     func sendExpectingMessages(_ arguments: [RedisArgument]) {
         guard context != nil else { return }
+        isMessageDue = true
         encoder.encode(arguments)
         append()
         scheduleFlush()
@@ -243,6 +249,8 @@ final class RedisLink {
                 readReplies()
                 return close(reason)
             }
+            readCount += 1
+            isMessageDue = false
             let isMoreLikely = context.pointee.reader.pointee.len - before >= Self.readBytes
             readReplies()
             guard isMoreLikely else { return }

@@ -65,6 +65,42 @@ import Testing
         }
     }
 
+    /// A dead route: the first connection swallows everything, while others are answered.
+    @Test @LoopActor func aConnectionThatIsSilentWhileOthersAreAnsweredIsReplaced() async throws {
+        var first: Int?
+        var isDead = false
+        let server = try FakeServer { peer, bytes in
+            first = first ?? peer
+            if isDead, peer == first { return [] }
+            return Array(String(decoding: bytes, as: UTF8.self).contains("PING") ? "+PONG\r\n".utf8 : ":1\r\n".utf8)
+        }
+        defer { server.stop() }
+        try await withConnection("redis://127.0.0.1:\(server.port)") { redis in
+            #expect(try await redis.send(["INCR", "n"]).int == 1)
+            isDead = true
+            let start = MonotonicInstant.now
+            let error = await #expect(throws: RedisError.self) { try await redis.send(["INCR", "n"]) }
+            #expect(error?.kind == .connectionLost)
+            #expect(error?.mayHaveBeenApplied == true)
+            try await redis.ready(within: .seconds(5))
+            #expect(start.elapsed < .seconds(3), "long before the deadline of a command")
+            #expect(try await redis.send(["INCR", "n"]).int == 1)
+        }
+    }
+
+    @Test @LoopActor func aServerThatIsSilentToEverybodyIsWaitedFor() async throws {
+        try await RedisServer.running { server in
+            try await withConnection(server.url) { redis in
+                await server.freeze()
+                async let slow = redis.send(["INCR", "n"])
+                try await pause(for: .seconds(2))
+                await server.thaw()
+                // Not sent again (that would be 2), and not given up.
+                #expect(try await slow.int == 1)
+            }
+        }
+    }
+
     @Test @LoopActor func workGoesOnSoonAfterARestartAndTheOwnerIsTold() async throws {
         try await RedisServer.running { server in
             var checks = 0
