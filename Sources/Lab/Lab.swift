@@ -17,6 +17,8 @@ public enum LabError: Error, Equatable, Sendable, CustomStringConvertible {
     case emulator(String)
     /// Redis does not answer, or not as it should.
     case redis(String)
+    /// What the fault harness needs could not be started.
+    case stage(String)
 
     /// One sentence.
     public var description: String {
@@ -26,6 +28,7 @@ public enum LabError: Error, Equatable, Sendable, CustomStringConvertible {
         case .impossiblePlan(let reason): reason
         case .emulator(let reason): "store emulator: \(reason)"
         case .redis(let reason): "redis: \(reason)"
+        case .stage(let reason): "fault harness: \(reason)"
         }
     }
 }

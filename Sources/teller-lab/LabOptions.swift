@@ -40,12 +40,17 @@ enum LabOptions {
     }
 
     static func writeJSON(_ arguments: Arguments, load: LoadReport?, audit: AuditReport?) throws {
-        guard let path = arguments.string("json") else { return }
-        var json = JSONWriter(capacity: 1 << 16)
-        json.object { json in
+        try writeJSON(arguments) { json in
             if let load { json.member("load", object: { load.write(to: &$0) }) }
             if let audit { json.member("audit", object: { audit.write(to: &$0) }) }
         }
+    }
+
+    /// Writes an object with these members to the file that `--json` names, if it does.
+    static func writeJSON(_ arguments: Arguments, members: (inout JSONWriter) -> Void) throws {
+        guard let path = arguments.string("json") else { return }
+        var json = JSONWriter(capacity: 1 << 16)
+        json.object(members)
         guard FileManager.default.createFile(atPath: path, contents: Data(json.bytes)) else {
             throw UsageError("\(path): cannot be written")
         }

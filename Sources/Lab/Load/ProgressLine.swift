@@ -39,6 +39,12 @@ public final class ProgressLine {
         }
     }
 
+    /// Shows a line that stays, whatever comes after it.
+    public func keep(_ text: String) {
+        close()
+        write(text + "\n")
+    }
+
     /// Makes room for what comes next.
     public func close() {
         if isOpen { write("\r\u{1B}[2K") }

@@ -1,0 +1,94 @@
+import Lab
+import ServiceRuntime
+import StoreEmulator
+import TestSupport
+import Testing
+
+/// Every command and store call in the life of a receipt, lost on the way there and lost on the way back.
+///
+/// Goal: whichever single message is lost, the purchase is credited once. Method: one harness with a proxy before Redis;
+/// each case arms one loss, buys once, insists until it is credited, and sees that the loss took place.
+extension RealProcessTests {
+    static let lease = "script meta,workers,running,retry,arrived,pending,suspects,ward"
+
+    /// What happens to one receipt, as a proxy sees it (``RedisProxy/seen``); where it takes another loss to get there,
+    /// that one first.
+    static let commands: [(after: String?, command: String)] = [
+        (nil, "script meta,status,pending"), (nil, "GET status"), (nil, "BLMOVE pending"), (nil, lease),
+        (lease, "HKEYS running"), (lease, "HMGET running"), (nil, "HSETNX claims"), ("HSETNX claims", "HGET claims"),
+        (nil, "script meta,player,ledger,entitlements"), (nil, "script meta,running,status"),
+        (nil, "script meta,running,retry,status"), (nil, "script meta,player,entitlements"),
+        (nil, "script meta,workers,running"), (nil, "script meta,workers,dead"),
+    ]
+
+    static let storeCalls: [StoreEndpointName] = [.appleTransaction, .googleToken, .googleGet, .googleConsume]
+
+    @Test @LoopActor func aLostCommandOrReplyNeitherLosesNorDoublesACredit() async throws {
+        var configuration = FaultHarness.Configuration()
+        configuration.usesProxy = true
+        try await FaultHarness.running(configuration) { harness in
+            let proxy = try #require(harness.proxy)
+            // Scripts are loaded, tokens fetched: from here on each command is the real thing.
+            for store in EmulatedStore.allCases { try await Customer(harness, at: store).insist() }
+            for (first, command) in Self.commands {
+                for moment in RedisProxy.Moment.allCases {
+                    for store in EmulatedStore.allCases {
+                        if let first { proxy.cut(first, .afterItWasApplied) }
+                        try await lose(command, moment, store, harness, proxy)
+                    }
+                }
+            }
+            try await harness.expectCleanAudit()
+        }
+    }
+
+    @LoopActor
+    private func lose(
+        _ command: String, _ moment: RedisProxy.Moment, _ store: EmulatedStore, _ harness: FaultHarness,
+        _ proxy: RedisProxy
+    ) async throws {
+        let what = "\(store.rawValue): \(command) lost \(moment.rawValue)"
+        if command == "script meta,running,retry,status" {
+            // It takes a store that fails once to see a retry.
+            harness.emulator.setFaults(FaultKnobs(faults: [StoreFault(.status(503), count: 1)]), for: store.rawValue)
+        }
+        let cuts = proxy.cuts + proxy.cutsToCome
+        proxy.cut(command, moment)
+        let customer = try Customer(harness, at: store)
+        try await customer.insist()
+        do {
+            try await eventually("\(what): was seen") { proxy.cuts > cuts }
+        } catch {
+            throw UnexpectedAnswer(status: proxy.cutsToCome, body: "\(error) \(proxy.seen)")
+        }
+        #expect(try await customer.balance() == Customer.gems, "\(what)")
+        harness.emulator.setFaults(FaultKnobs(), for: "*")
+    }
+
+    @Test @LoopActor func aLostStoreCallOrAnswerNeitherLosesNorDoublesACredit() async throws {
+        try await FaultHarness.running { harness in
+            for endpoint in Self.storeCalls {
+                // The answer of consume has no body that could be cut short.
+                let truncated: [StoreFault.Kind] = endpoint == .googleConsume ? [] : [.truncated]
+                for kind in [.reset, .close, .status(503)] + truncated {
+                    for happensAfterEffect in [false, true] {
+                        if endpoint == .googleToken { harness.emulator.expireAccessTokens() }
+                        let seen = harness.emulator.requests(to: endpoint)
+                        let fault = StoreFault(kind, count: 1, happensAfterEffect: happensAfterEffect)
+                        harness.emulator.setFaults(FaultKnobs(faults: [fault]), for: endpoint.rawValue)
+                        let customer = try Customer(harness, at: endpoint == .appleTransaction ? .apple : .google)
+                        try await customer.insist()
+                        #expect(try await customer.balance() == Customer.gems, "\(endpoint.rawValue) \(fault)")
+                        try await eventually("\(endpoint.rawValue) is asked again after \(fault)") {
+                            harness.emulator.requests(to: endpoint) >= seen + 2
+                        }
+                    }
+                }
+            }
+            try await eventually(within: .seconds(60), "everything is consumed at Google") {
+                harness.emulator.groundTruth.allSatisfy { $0.store == .apple || $0.isConsumed }
+            }
+            try await harness.expectCleanAudit()
+        }
+    }
+}
