@@ -188,7 +188,7 @@ import Testing
             while isOpen, start.elapsedSeconds < 10 {
                 isOpen = await slow.send("a")
                 if isOpen { isOpen = await slowBody.send("b") }
-                try await Task.sleep(for: .milliseconds(200))
+                try await pause(for: .milliseconds(200))
             }
             #expect(!isOpen)
         }

@@ -89,7 +89,7 @@ import Testing
             try await eventually("the deadline") { consumer.failures.contains(.deadlineExceeded) }
             try await eventually("attempts") { consumer.failures.count >= 3 }
             // The waiter left behind on the dead socket takes elements to "arrived", where everybody sees them; let it go.
-            try await Task.sleep(for: .seconds(1))
+            try await pause(for: .seconds(1))
             proxy.forward()
             try await expectWithinTwoSeconds("two", server, consumer)
             consumer.stop()

@@ -45,7 +45,7 @@ import Testing
             subscriber.start()
             try await eventually { ear.subscriptions == 1 }
             // Longer than a silent connection may be: the answers to PING keep it.
-            try await Task.sleep(for: .seconds(5))
+            try await pause(for: .seconds(5))
             #expect(ear.subscriptions == 1)
             proxy.swallow()
             proxy.forward()
