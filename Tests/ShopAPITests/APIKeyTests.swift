@@ -124,7 +124,7 @@ import Testing
         plan.keys = [Self.key("game", "s3cret", waits: 1)]
         try await Shop.run(plan) { shop in
             async let first = shop.post(Shop.order("a"), wait: "wait=25")
-            try await eventually("the first to wait") { shop.waiting == 1 }
+            try await eventually("the first to wait for its queued receipt") { try await shop.pending() == 1 }
             let second = try await shop.post(Shop.order("b"), wait: "wait=25")
             #expect(second.summary == "429 too-many-requests retry")
             #expect(second.http.header("Retry-After") == "1")

@@ -43,7 +43,7 @@ import Testing
         try await RedisServer.running { server in
             try await Shop.run(on: server.url) { shop in
                 async let answer = shop.post(Shop.order(), wait: "wait=30")
-                try await eventually("the request to wait") { shop.waiting == 1 }
+                try await eventually("the receipt to be queued") { try await shop.pending() == 1 }
                 try await server.restart()
                 try await shop.redis.ready(within: .seconds(20))
                 try await shop.credit(try await shop.lease(), transaction: "2000000000000201")
