@@ -14,7 +14,9 @@ free_port() {
 }
 
 # A redis-server with deploy/redis.conf, data and passwords in the directory `$1`: `redis_port`, and one
-# <role>.password file per user. A second call with the same directory starts the same server again.
+# <role>.password file per user. A second call with the same directory starts the same server again. `redis_options`
+# is added to its command line.
+redis_options=()
 start_redis() {
     local role password tries
     redis_directory=$1
@@ -30,7 +32,8 @@ start_redis() {
         redis_port=$(free_port)
     fi
     in_session redis-server "$redis_directory/redis.conf" --port "$redis_port" --bind 127.0.0.1 \
-        --dir "$redis_directory" --logfile "$redis_directory/log" --daemonize no
+        --dir "$redis_directory" --logfile "$redis_directory/log" --daemonize no "${redis_options[@]}"
+    redis_pid=$!
     for ((tries = 0; tries < 100; tries++)); do
         [[ $(redis-cli -p "$redis_port" ping 2>&1) == *NOAUTH* ]] && return 0
         sleep 0.05

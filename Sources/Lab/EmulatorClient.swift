@@ -81,6 +81,16 @@ final class EmulatorClient {
         }
     }
 
+    /// Makes every answer of a store this late from now on.
+    func delay(store: String, by latency: Duration) async throws(LabError) {
+        var json = JSONWriter()
+        json.object { json in
+            json.member("store", store)
+            json.member("latencyMs", latency.inMilliseconds)
+        }
+        _ = try await ask(.put, "/control/faults", body: json.bytes, expecting: 204)
+    }
+
     /// Everything that was ever bought, in order.
     func groundTruth() async throws(LabError) -> [TruthRecord] {
         var records: [TruthRecord] = []

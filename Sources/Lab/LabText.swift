@@ -14,6 +14,12 @@ enum LabText {
 
     static func fixed(_ value: Double, _ digits: Int) -> String { String(format: "%.\(digits)f", value) }
 
+    /// At least this wide, filled up with blanks on the right; on the left when the width is negative.
+    static func padded(_ text: String, _ width: Int) -> String {
+        let blanks = String(repeating: " ", count: max(0, abs(width) - text.count))
+        return width < 0 ? blanks + text : text + blanks
+    }
+
     static func write<Number: JSONWritable>(_ numbers: [String: Number], to json: inout JSONWriter) {
         for (name, number) in numbers.sorted(by: { $0.key < $1.key }) { json.member(dynamic: name, number) }
     }

@@ -2,16 +2,21 @@ import Foundation
 import Lab
 import ServiceRuntime
 
-/// The options that `load` and `audit` share.
+/// The options that several commands share.
 enum LabOptions {
-    static let shared = [
+    /// Where everything is.
+    static let places = [
         Command.Option("redis", "URL", "the Redis under test: redis://[user[:password]@]host:port, or unix:///path"),
         .init("redis-password-file", "FILE", "reads its password from a file"),
         .init("emulator", "URL", "the store emulator that sells"),
         .init("catalogue", "FILE", "what Teller under test sells (default deploy/catalogue.example.json)"),
-        .init("settle", "SECONDS", "how long the lists get to drain before the audit (default 60)"),
         .init("json", "FILE", "also writes the report as JSON"),
     ]
+    /// Of the commands that audit.
+    static let shared =
+        places + [
+            .init("settle", "SECONDS", "how long the lists get to drain before the audit (default 60)")
+        ]
 
     static func redis(_ arguments: Arguments) throws -> LabRedis {
         guard let url = arguments.string("redis") else { throw UsageError("--redis URL is missing") }
