@@ -56,6 +56,7 @@ public final class ReceiptWorker {
     private let logger: Logger
     private let lanes: [Lane]
     private var root: Task<Void, Never>?
+    private var upkeep: Task<Void, Never>?
     private var isStopping = false
     private var finishedWhileStopping = 0
     private let ended = Completion<Void>()
@@ -102,13 +103,10 @@ public final class ReceiptWorker {
     /// Begins to lease.
     public func start() {
         guard root == nil else { return }
+        upkeep = Task { @LoopActor @Sendable in await self.maintain() }
         root = Task { @LoopActor @Sendable in
-            await withDiscardingTaskGroup { group in
-                group.addTask { @LoopActor @Sendable in await self.maintain() }
-                await withDiscardingTaskGroup { lanes in
-                    for lane in self.lanes { lanes.addTask { @LoopActor @Sendable in await self.serve(lane) } }
-                }
-                group.cancelAll()
+            await withDiscardingTaskGroup { lanes in
+                for lane in self.lanes { lanes.addTask { @LoopActor @Sendable in await self.serve(lane) } }
             }
             self.ended.complete(())
         }
@@ -125,6 +123,8 @@ public final class ReceiptWorker {
             timer.cancel()
         }
         let report = await giveBack()
+        // A heartbeat after the good-bye would register the name again.
+        upkeep?.cancel()
         _ = try? await withDeadline(.seconds(1)) { try await self.jobs.leave() }
         return report
     }

@@ -23,7 +23,7 @@ import Testing
 
     @Test func stoppingWorkerFinishesWhatItHolds() async throws {
         try await Works.run { works in
-            works.emulator.setFaults(FaultKnobs(latency: .milliseconds(400)), for: "apple")
+            works.emulator.setFaults(FaultKnobs(latency: .seconds(3)), for: "apple")
             let orders = try (0..<5).map { _ in Works.order(try works.buy(.apple).receipt) }
             for order in orders { try await works.push(order, to: "apple") }
             try await eventually("all to be held") { works.workers.first?.inFlight == 5 }

@@ -102,7 +102,7 @@ import Testing
     @Test func lostWakeUpIsMadeGoodAtTheDeadline() async throws {
         try await Shop.run { shop in
             await shop.stopFeed()
-            async let answer = shop.post(Shop.order(), wait: "wait=2")
+            async let answer = shop.post(Shop.order(), wait: "wait=6")
             try await eventually("the request to wait") { shop.waiting == 1 }
             try await shop.credit(try await shop.lease(), transaction: "2000000000000004")
             #expect(try await answer.summary == "200 credited finish")
@@ -111,7 +111,7 @@ import Testing
 
     @Test func deadlineAnswersWithTheWorkersIntention() async throws {
         try await Shop.run { shop in
-            async let answer = shop.post(Shop.order(), wait: "wait=2")
+            async let answer = shop.post(Shop.order(), wait: "wait=6")
             let lease = try await shop.lease()
             let status = SubmissionStatus(
                 .pending, player: try PlayerID(validating: "ada"), retryAfterMilliseconds: 42_000)
