@@ -45,6 +45,9 @@ local function take(entries, step)
     end
 end
 
+-- Typed reads first: nothing may fail once something was popped, for Redis does not roll a script back.
+redis.call('LLEN', KEYS[5])
+redis.call('LLEN', KEYS[6])
 -- Counted before it is popped: ZPOPMIN alone would also take what is not due.
 local due = redis.call('ZCOUNT', KEYS[4], '-inf', now)
 if due > 0 and wanted > 0 then take(redis.call('ZPOPMIN', KEYS[4], math.min(due, wanted)), 2) end
