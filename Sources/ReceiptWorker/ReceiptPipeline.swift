@@ -96,6 +96,9 @@ final class ReceiptPipeline {
         if case .verified(let purchases) = verdict { return try await credit(purchases, held) }
         if let key = verdict.knownKey, let credit = try await creditedBefore(key, held) {
             // A later refund, consumption or outage must not turn a credit into a "no".
+            if case .indeterminate(let after, let cause, _) = verdict, held.submission.store == .googlePlay {
+                return try await keepForDuty(held, credit, after, cause.rawValue)
+            }
             return try await settle(held, credits: [credit], duties: [])
         }
         switch verdict {
@@ -170,6 +173,24 @@ final class ReceiptPipeline {
         let status = SubmissionStatus(
             .pending, player: held.submission.player, retryAfterMilliseconds: delay.inMilliseconds)
         _ = try await jobs.retry(held.lease, after: delay, status: status.json)
+        return cause
+    }
+
+    /// Says "credited" now, and keeps the job until Google answers.
+    ///
+    /// Whoever credited it may have died before it queued the store duty, and only Google's answer tells whether there is
+    /// one. Google refunds what it is not told about.
+    private func keepForDuty(
+        _ held: HeldReceipt, _ credit: SubmissionStatus.Credit, _ after: Duration?, _ cause: String
+    ) async throws -> String {
+        noteAge(held.lease)
+        let status = SubmissionStatus(.credited, player: held.submission.player, credits: [credit])
+        guard !isOverdue(held.lease) else {
+            logger.error("store duty unknown", held.logFields(["cause": .string(cause)]))
+            _ = try await jobs.bury(held.lease, reasons: ["duty-unknown", cause], status: status.json)
+            return "dead"
+        }
+        _ = try await jobs.retry(held.lease, after: delay(held.lease, atLeast: after), status: status.json)
         return cause
     }
 

@@ -51,6 +51,30 @@ import Verification
         }
     }
 
+    /// A worker died between the credit and its settlement, and Google cannot be asked afterwards.
+    ///
+    /// That is what it looks like without what the settlement wrote: the status and the queued duty.
+    @Test func dutyThatWasNeverQueuedIsQueuedWhenGoogleAnswersAgain() async throws {
+        var plan = Works.Plan()
+        plan.inFlightMax = [.google: 10]
+        try await Works.run(plan) { works in
+            let order = Works.order(try works.buy(.google).receipt)
+            #expect(try await works.submit(order).summary == "200 credited finish")
+            let duties: RedisArgument = "teller:{0}:pending:google-duty"
+            #expect(try await works.redis.send(["DEL", duties]) == .integer(1))
+            try await works.forgetStatus(of: order)
+            works.emulator.setFaults(FaultKnobs(faults: [StoreFault(.status(503))]), for: "google")
+            let again = try await works.submit(order)
+            #expect(again.summary == "200 credited finish" && again.isAlreadyProcessed == true)
+            #expect(try await works.redis.send(["LLEN", duties]) == .integer(0))
+            works.emulator.setFaults(FaultKnobs(), for: "google")
+            try await eventually("the duty to be queued") {
+                try await works.redis.send(["LLEN", duties]) == .integer(1)
+            }
+            #expect(try await works.totals() == [550, 1, 1])
+        }
+    }
+
     @Test func clientMayKeepTheConsumingToItself() async throws {
         var plan = Works.Plan()
         plan.verification = { $0.google?.consumption = .client }
