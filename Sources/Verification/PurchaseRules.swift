@@ -23,8 +23,9 @@ struct PurchaseRules: Sendable {
             return .unknown
         }
         // The client's product id decides nothing; it is only held against the store's (attack table row 28).
-        if let claimed = submission.product, claimed != product.id { return .mismatch }
-        return .product(product)
+        guard let claimed = submission.product, claimed != product.id else { return .product(product) }
+        // Whoever took the receipt knew that name: the catalogue has changed since, which is no fault of the player's.
+        return catalogue.product(claimed) == nil ? .unknown : .mismatch
     }
 
     /// The same player and receipt, with no product named.
@@ -51,7 +52,8 @@ struct PurchaseRules: Sendable {
 /// How a store's product id relates to the catalogue and to the request.
 enum ProductMatch {
     case product(Product)
-    /// Sold by the store, missing in the catalogue: our mistake, so the purchase waits for a new catalogue.
+    /// What the store sold, or the request names, is missing in the catalogue: our mistake, so the purchase waits for a
+    /// new catalogue.
     case unknown
     /// The request names another product than the store sold.
     case mismatch

@@ -109,6 +109,8 @@ import Testing
         #expect(try await verdict(only, product: nil).summary == "open unknown-product")
         #expect(try await verdict(only, product: "gems_pack_tiny").summary == "open unknown-product")
         #expect(try await verdict(only).summary == "rejected product-mismatch")
+        let known = CannedStore(answers: answer([entry("com.mygame.gems.500", "5")]))
+        #expect(try await verdict(known, product: "renamed_since").summary == "open unknown-product")
     }
 
     @Test func emptyReceiptHoldsNoPurchase() async throws {

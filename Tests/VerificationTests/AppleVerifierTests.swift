@@ -65,6 +65,7 @@ import Testing
             (["productId": "\"com.mygame.gems.77\""], "gems_pack_medium", "open unknown-product"),
             (["productId": "\"com.mygame.gems.77\""], nil, "open unknown-product"),
             ([:], "gems_pack_huge", "rejected product-mismatch"),
+            ([:], "renamed_since", "open unknown-product"),
         ] as [([String: String?], String?, String)])
     func signedTransactionIsJudged(changes: [String: String?], product: String?, expected: String) async throws {
         #expect(try await local(Payload(changes), product: product).summary == expected)

@@ -176,6 +176,7 @@ import Testing
         #expect(store.purchaseRequests.first?.url.contains("/gems_9000/tokens/") == true)
         // … and no more: the claimed product must be the one Google answered about.
         #expect(try await verdict(store, token: json).summary == "rejected product-mismatch")
+        #expect(try await verdict(store, token: json, product: "renamed_since").summary == "open unknown-product")
     }
 
     @Test func productOutsideTheCatalogueWaitsForOne() async throws {

@@ -74,7 +74,12 @@ final class AppleReceiptVerifier {
         if !good.isEmpty, isClaimedAmongGood { return .verified(good) }
         // Nothing good for what was asked: the most hopeful of the answers about it, since an open one may turn good.
         if let open = refusals.first(where: { if case .indeterminate = $0 { true } else { false } }) { return open }
-        return refusals.last ?? .rejected(.productMismatch)
+        if let last = refusals.last { return last }
+        guard let claimed = judge.rules.submission.product, judge.rules.catalogue.product(claimed) == nil else {
+            return .rejected(.productMismatch)
+        }
+        // As in `PurchaseRules.product`: the catalogue has changed since the receipt was taken.
+        return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct)
     }
 
     /// The verdict on one entry, and whether it is the product that the request names (any, when it names none).
