@@ -183,7 +183,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
             }
         } while budget > 0 && !(ready.isEmpty && turnEnd.isEmpty)
         // With work left over the loop must only poll, not wait: an active idle handle makes its time-out zero.
-        if ready.isEmpty { uv_idle_stop(dontWait) } else { uv_idle_start(dontWait) { _ in } }
+        if ready.isEmpty && turnEnd.isEmpty { uv_idle_stop(dontWait) } else { uv_idle_start(dontWait) { _ in } }
     }
 
     private func takeInbox() {
