@@ -44,7 +44,7 @@ extension JobQueue {
     /// Puts a job aside for `delay`, counted by Redis' clock; one attempt more stands in its header then.
     ///
     /// The delay should be jittered already. `status` is JSON whose first member is `"state"`, usually pending; nil leaves
-    /// the status alone.
+    /// the status alone. "credited" is published: there is more to do, but nobody need wait for it.
     ///
     /// - Returns: Whether the lease was still this worker's; if not, nothing was changed.
     /// - Throws: As ``settle(_:status:followUps:)``.

@@ -27,6 +27,11 @@ extension VerificationLimits {
         attempt.number >= unknownPurchaseLooks && attempt.age >= unknownPurchaseAge
     }
 
+    /// Whether an answer that means "malformed or a temporary problem" is to be believed now; both, as above.
+    func isMalformedForGood(_ attempt: VerificationAttempt) -> Bool {
+        attempt.number >= ambiguousLooks && attempt.age >= unknownPurchaseAge
+    }
+
     /// When to look again for a purchase that may appear.
     func tooNewDelay(_ attempt: VerificationAttempt) -> Duration {
         min(tooNewDelay * max(1, min(attempt.number, 1000)), tooNewDelayMax)

@@ -39,6 +39,8 @@ public struct VerificationLimits: Sendable {
     /// An unknown id is refused only after this many looks.
     public var unknownPurchaseLooks: Int = 4
     /// Nor before the receipt is this old: stores answer "not found" for purchases of the last seconds.
+    ///
+    /// The same holds for ``ambiguousLooks``: the first three tries are over within seconds, a bad minute of Apple's not.
     public var unknownPurchaseAge: Duration = .seconds(60)
     /// A status that means "malformed or a temporary problem" (21002) is final after this many looks.
     public var ambiguousLooks: Int = 3

@@ -173,6 +173,12 @@ import Testing
         #expect(try await verdict(CannedStore(answers: .json(200, body)), attempt: attempt).summary == expected)
     }
 
+    @Test func ambiguousStatusIsNotBelievedWithinSeconds() async throws {
+        let soon = VerificationAttempt(number: 9, age: .seconds(10))
+        let store = CannedStore(answers: .json(200, #"{"status":21002}"#))
+        #expect(try await verdict(store, attempt: soon).summary == "open store-unavailable")
+    }
+
     @Test(arguments: [
         (401, "open our-configuration"), (404, "open our-configuration"), (429, "open store-throttled"),
         (500, "open store-unavailable"), (503, "open store-unavailable"), (302, "open store-unavailable"),

@@ -141,7 +141,7 @@ extension AppleErrorClass {
         case .final(let reason):
             return .rejected(reason, knownKey: key)
         case .ambiguous(let reason):
-            if attempt.number >= limits.ambiguousLooks { return .rejected(reason, knownKey: key) }
+            if limits.isMalformedForGood(attempt) { return .rejected(reason, knownKey: key) }
             return .indeterminate(retryAfter: retryAfter, cause: .storeUnavailable, knownKey: key)
         case .unknownPurchase:
             if limits.isUnknownForGood(attempt) { return .rejected(.unknownPurchase, knownKey: key) }
