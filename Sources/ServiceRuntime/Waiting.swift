@@ -39,8 +39,16 @@ public final class Completion<Value: Sendable> {
             return value
         }
         return await withUnsafeContinuation { continuation in
-            guard case .empty = state else { preconditionFailure("two tasks wait for one completion") }
-            state = .waiting(continuation)
+            // Looked at again: a task may come here by way of the loop's queue, and others run in between.
+            switch state {
+            case .empty:
+                state = .waiting(continuation)
+            case .completed(let value):
+                state = .taken
+                continuation.resume(returning: value)
+            case .waiting, .taken:
+                preconditionFailure("two tasks wait for one completion")
+            }
         }
     }
 }
