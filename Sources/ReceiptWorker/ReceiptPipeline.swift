@@ -67,7 +67,9 @@ final class ReceiptPipeline {
         _ = try? await jobs.retry(lease, after: delay(lease, atLeast: .seconds(1)), status: nil)
     }
 
-    private func isOverdue(_ lease: Lease) -> Bool { UnixMilliseconds.now - lease.firstSeen >= retry.horizon }
+    private func isOverdue(_ lease: Lease) -> Bool {
+        lease.attempts >= retry.attemptsMin && UnixMilliseconds.now - lease.firstSeen >= retry.horizon
+    }
 
     /// Called for every attempt that ends without a result.
     private func noteAge(_ lease: Lease) {

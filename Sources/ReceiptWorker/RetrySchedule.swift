@@ -9,17 +9,20 @@ public struct RetrySchedule: Sendable, Equatable {
     public var longest: Duration
     /// After this long without an answer a receipt becomes a dead letter: it waits for a human, it is not refused.
     public var horizon: Duration
+    /// Nor before so many attempts: one that lay on the list while no worker ran is old at its first.
+    public var attemptsMin: Int
     /// From this age on every attempt without a result is counted in `teller_receipts_late_total`, which rings.
     public var alarmAge: Duration
 
-    /// 1 s doubling to 15 min, for 72 h; an alarm after 24 h.
+    /// 1 s doubling to 15 min, for 72 h and at least 10 attempts (some ten minutes); an alarm after 24 h.
     public init(
         first: Duration = .seconds(1), longest: Duration = .seconds(900), horizon: Duration = .seconds(259_200),
-        alarmAge: Duration = .seconds(86_400)
+        attemptsMin: Int = 10, alarmAge: Duration = .seconds(86_400)
     ) {
         self.first = first
         self.longest = longest
         self.horizon = horizon
+        self.attemptsMin = attemptsMin
         self.alarmAge = alarmAge
     }
 

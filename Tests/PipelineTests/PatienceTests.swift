@@ -106,7 +106,9 @@ import Verification
             let order = Works.order(purchase.receipt)
             #expect(try await works.submit(order).summary == "503 parked contact-support")
             let letter = try #require(try await works.jobs.deadLetters().first)
-            #expect(letter.reasons == ["no-answer", "store-unavailable"] && letter.attempts > 0)
+            #expect(letter.reasons == ["no-answer", "store-unavailable"])
+            // Old alone is not enough: it may have lain on the list while no worker ran.
+            #expect(letter.attempts >= plan.retry.attemptsMin)
             #expect(letter.submission == (try Works.id(of: order).rawValue))
             works.emulator.setFaults(FaultKnobs(), for: "*")
             #expect(try await works.jobs.replay(letter.id) == .replayed)
