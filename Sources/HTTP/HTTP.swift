@@ -1,15 +1,14 @@
-/// HTTP in both directions, on one loop: the client that asks the stores (libcurl) and the server that answers games
-/// (libmicrohttpd), with one vocabulary for both.
-///
-/// - ``HTTPClient`` sends an ``OutgoingRequest`` and gives an ``HTTPAnswer`` or an ``HTTPClientError``.
-/// - ``HTTPServer`` hands each ``IncomingRequest`` to the ``Handler`` that its ``Router`` finds and sends the
-///   ``OutgoingResponse`` or ``Problem`` (RFC 9457) that comes back.
-/// - ``OperationsListener`` serves `/metrics`, `/healthz` and `/readyz` on a second port.
-///
-/// Both libraries do the protocol; this module owns limits, deadlines, memory and the way from a C callback to `await`.
-/// Nothing here is remembered on disk: after a crash, requests that were under way are simply unknown to both sides, and
-/// the layers above repeat them (every store call and every API call of Teller is safe to repeat).
-public enum HTTP {}
+// HTTP in both directions, on one loop: the client that asks the stores (libcurl) and the server that answers games
+// (libmicrohttpd), with one vocabulary for both.
+//
+// - `HTTPClient` sends an `OutgoingRequest` and gives an `HTTPAnswer` or an `HTTPClientError`.
+// - `HTTPServer` hands each `IncomingRequest` to the `Handler` that its `Router` finds and sends the
+//   `OutgoingResponse` or `Problem` (RFC 9457) that comes back.
+// - `OperationsListener` serves `/metrics`, `/healthz` and `/readyz` on a second port.
+//
+// Both libraries do the protocol; this module owns limits, deadlines, memory and the way from a C callback to `await`.
+// Nothing here is remembered on disk: after a crash, requests that were under way are simply unknown to both sides, and
+// the layers above repeat them (every store call and every API call of Teller is safe to repeat).
 
 /// A request method, compared by its exact (case-sensitive) name as RFC 9110 §9.1 asks.
 public struct HTTPMethod: RawRepresentable, Hashable, Sendable, ExpressibleByStringLiteral {
