@@ -68,7 +68,8 @@ extension JobQueue {
                 continue
             }
             let running = try await redis.send(["HLEN", .string(keys.prefix + "running:" + name)], idempotent: true).int
-            let age = Duration.milliseconds(now - Int64(beat))
+            // A beat between the two reads, or a clock set back, is no message from the future.
+            let age = Duration.milliseconds(max(0, now - Int64(beat)))
             states.append(
                 WorkerState(
                     worker: name, heartbeatAge: age, running: Int(running ?? 0),

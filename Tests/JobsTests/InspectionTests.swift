@@ -38,6 +38,16 @@ import Testing
         }
     }
 
+    @Test @LoopActor func heartbeatIsNeverInTheFuture() async throws {
+        try await Bench.run { bench in
+            _ = try await bench.worker("early")
+            _ = try await bench.raw("ZINCRBY", bench.keys.workers, "600000", "early")
+            let states = try await bench.front().workers()
+            #expect(states.map(\.heartbeatAge) == [.zero])
+            #expect(states.map(\.isStale) == [false])
+        }
+    }
+
     @Test @LoopActor func metricsCountWhatHappens() async throws {
         try await Bench.run { bench in
             let metrics = Metrics()
