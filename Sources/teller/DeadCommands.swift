@@ -22,9 +22,15 @@ let deadListCommand = Command(
         let total = try await jobs.deadCount()
         let letters = try await jobs.deadLetters(offset: offset, limit: limit)
         let report = DeadLetterReport(letters)
-        print(arguments.has("json") ? report.json(withPayload: false) : report.text)
+        if arguments.has("json") {
+            // No letters, no line: an empty one is not the object that a reader of lines expects.
+            if !letters.isEmpty { print(report.json(withPayload: false)) }
+            return 0
+        }
+        let isPastTheEnd = letters.isEmpty && total > 0
+        print(isPastTheEnd ? "No dead letters after the first \(total)." : report.text)
         let shown = offset + letters.count
-        if !arguments.has("json"), shown < total { print("\(total - shown) more: --offset \(shown)") }
+        if shown < total { print("\(total - shown) more: --offset \(shown)") }
         return 0
     }
 }
