@@ -95,6 +95,7 @@ import Verification
     @Test(arguments: [
         (["catalog": "\"x\""], "catalog: is not a setting; did you mean catalogue?"),
         (["redis": #"{"urll":"x"}"#], "redis.urll: is not a setting; did you mean url?"),
+        (["redis": #"{"foo":"x"}"#], "redis.foo: is not a setting"),
         (["log": #"{"Level":"info"}"#], "log.Level: is not a setting; did you mean level?"),
         (
             ["api": #"{"operationListen":"127.0.0.1:1","keys":[]}"#],

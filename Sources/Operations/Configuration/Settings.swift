@@ -90,7 +90,9 @@ struct Settings {
     func refuseUnknownKeys() {
         for key in view?.unknownKeys(besides: known.keys) ?? [] {
             let guess = known.keys.min { $0.distance(to: key) < $1.distance(to: key) }
-            let hint = guess.flatMap { $0.distance(to: key) <= 3 ? "; did you mean \($0)?" : nil } ?? ""
+            // A guess that shares next to nothing with what was written only sends the reader astray.
+            let farthest = min(3, key.count / 2)
+            let hint = guess.flatMap { $0.distance(to: key) <= farthest ? "; did you mean \($0)?" : nil } ?? ""
             notes.mistakes.append("\(full(key)): is not a setting\(hint)")
         }
     }
