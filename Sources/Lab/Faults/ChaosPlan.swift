@@ -51,6 +51,8 @@ public struct ChaosReport: Sendable {
     public internal(set) var outages: [RedisOutage] = []
     /// Blows, by what and whom: "SIGKILL worker".
     public internal(set) var strikes: [String: Int] = [:]
+    /// Processes that ended although nobody killed them.
+    public internal(set) var endedByThemselves = 0
     /// Memory over time.
     public internal(set) var memory = MemoryCourse()
 
@@ -59,6 +61,7 @@ public struct ChaosReport: Sendable {
         var lines: [String] = []
         if !load.isClean { lines.append("clients were told wrong things, or nothing") }
         if !audit.isClean { lines.append("the audit found differences") }
+        if endedByThemselves > 0 { lines.append("\(endedByThemselves) processes ended by themselves") }
         if audit.deadLetterCount > 0 { lines.append("\(audit.deadLetterCount) dead letters") }
         if orphans.neverSeen > 0 { lines.append("\(orphans.neverSeen) receipts of killed workers not back after 60 s") }
         let p99 = OrphanTimes.percentile(0.99, of: orphans.recoveries)

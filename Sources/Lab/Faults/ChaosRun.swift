@@ -250,6 +250,11 @@ public final class ChaosRun {
                 guard let bytes = process.residentBytes else { continue }
                 report.memory.note(process.role.rawValue, progress: progress, bytes: bytes)
             }
+            for process in harness.processes where process.hasEndedByItself {
+                log("\(process.name) has ended by itself, see \(process.log)")
+                report.endedByThemselves += 1
+                try process.start()
+            }
             if let bytes = harness.redis.residentBytes {
                 report.memory.note("redis", progress: progress, bytes: bytes)
             }

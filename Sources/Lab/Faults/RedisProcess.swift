@@ -66,13 +66,17 @@ package final class RedisProcess {
 /// Ports of the loopback address.
 enum FreePort {
     /// One that was free a moment ago.
+    ///
+    /// Below the range from which the kernel takes ports for outgoing connections (ip(7), ip_local_port_range): a process
+    /// that is killed and started again must find its port free.
     static func take() throws(LabError) -> Int {
-        let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(fd) }
-        guard fd >= 0, withLoopback(port: 0, { bind(fd, $0, $1) }) == 0, let port = port(of: fd) else {
-            throw .stage("no free port: \(String(cString: strerror(errno)))")
+        for _ in 0..<1000 {
+            let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+            defer { close(fd) }
+            let port = Int.random(in: 12_000..<32_000)
+            if fd >= 0, withLoopback(port: port, { bind(fd, $0, $1) }) == 0 { return port }
         }
-        return port
+        throw .stage("no free port: \(String(cString: strerror(errno)))")
     }
 
     static func port(of fd: Int32) -> Int? {

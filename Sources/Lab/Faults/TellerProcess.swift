@@ -26,6 +26,9 @@ package final class TellerProcess {
     private var child: ChildProcess?
     /// When it was last started.
     package private(set) var startedAt = MonotonicInstant.now
+    /// Whether it was told to run and has ended all the same.
+    package var hasEndedByItself: Bool { shouldRun && !isRunning }
+    private var shouldRun = false
     /// Whether it is stopped by ``freeze()``.
     package private(set) var isFrozen = false
 
@@ -57,6 +60,7 @@ package final class TellerProcess {
     package func start() throws {
         precondition(!isRunning, "\(name) runs already")
         isFrozen = false
+        shouldRun = true
         startedAt = .now
         child = try ChildProcess(words, environment: environment, log: log)
     }
@@ -65,6 +69,7 @@ package final class TellerProcess {
     @discardableResult
     package func kill() async -> MonotonicInstant {
         let at = MonotonicInstant.now
+        shouldRun = false
         await child?.kill()
         isFrozen = false
         return at
@@ -72,6 +77,7 @@ package final class TellerProcess {
 
     /// SIGTERM, and its end; false when it had to be killed after `limit`.
     package func stop(within limit: Duration) async -> Bool {
+        shouldRun = false
         child?.send(signal: SIGTERM)
         guard await child?.waitForEnd(within: limit) == false else { return true }
         await kill()
@@ -79,7 +85,10 @@ package final class TellerProcess {
     }
 
     /// SIGTERM only.
-    package func terminate() { child?.send(signal: SIGTERM) }
+    package func terminate() {
+        shouldRun = false
+        child?.send(signal: SIGTERM)
+    }
 
     /// Waits for its end.
     package func waitForEnd(within limit: Duration) async -> Bool { await child?.waitForEnd(within: limit) ?? true }
