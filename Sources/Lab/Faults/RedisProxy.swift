@@ -95,6 +95,8 @@ package final class RedisProxy {
     }
 
     fileprivate func wasCut() { cuts += 1 }
+
+    fileprivate func cutAfterAll(_ label: String) { plan.insert((label, .afterItWasApplied), at: 0) }
 }
 
 /// Names a command by what it does to which kinds of keys, as an observer sees it.
@@ -133,6 +135,8 @@ private final class ProxiedConnection {
     private var replies = RESPBuffer()
     /// For each reply that is due: whether it is the one to lose.
     private var due: [Bool] = []
+    /// The label of the command whose reply is to be lost.
+    private var unanswered: String?
     private var isSubscriber = false
     private var isDead = false
 
@@ -145,6 +149,11 @@ private final class ProxiedConnection {
     }
 
     func close() {
+        if let unanswered {
+            // The client gave up before the reply came: that was its loss, not the planned one.
+            self.unanswered = nil
+            proxy.cutAfterAll(unanswered)
+        }
         client?.close()
         server?.close()
         client = nil
@@ -170,6 +179,7 @@ private final class ProxiedConnection {
                 proxy.wasCut()
                 return close()
             }
+            if fate == .afterItWasApplied { unanswered = label }
             due.append(fate == .afterItWasApplied)
             server?.send(command)
         }
@@ -185,6 +195,7 @@ private final class ProxiedConnection {
         replies.append(bytes)
         while let reply = replies.next() {
             if !due.isEmpty, due.removeFirst() {
+                unanswered = nil
                 proxy.wasCut()
                 return close()
             }
