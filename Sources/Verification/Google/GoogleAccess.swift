@@ -104,12 +104,17 @@ final class GoogleAccess {
     }
 
     private func renewed() async -> Headers {
-        if renewal == nil {
-            if let failure, clock.now < pausedUntil { return .failed(failure) }
-            startRenewal()
+        // Twice at most: the token that this call waited for may have been refused to another one, and be under renewal
+        // again, before this call goes on.
+        for _ in 0..<2 {
+            if renewal == nil {
+                if let failure, clock.now < pausedUntil { return .failed(failure) }
+                startRenewal()
+            }
+            await renewal?.value
+            if clock.now < end { return .ready(headers, generation: generation) }
+            if renewal == nil { break }
         }
-        await renewal?.value
-        if clock.now < end { return .ready(headers, generation: generation) }
         return .failed(failure ?? GoogleVerifier.Failure(.retrySoon))
     }
 
