@@ -57,7 +57,7 @@ extension RealProcessTests {
         let customer = try Customer(harness, at: store)
         try await customer.insist()
         do {
-            try await eventually("\(what): was seen") { proxy.cuts > cuts }
+            try await eventually(within: .seconds(30), "\(what): was seen") { proxy.cuts > cuts }
         } catch {
             throw UnexpectedAnswer(status: proxy.cutsToCome, body: "\(error) \(proxy.seen)")
         }

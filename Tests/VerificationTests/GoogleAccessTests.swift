@@ -190,7 +190,7 @@ import Testing
 
     private func eventually(_ store: CannedStore, _ condition: (CannedStore) -> Bool) async throws {
         let start = MonotonicInstant.now
-        while !condition(store), start.elapsed < .seconds(5) { try await pause(for: .milliseconds(1)) }
+        while !condition(store), start.elapsed < .seconds(30) { try await pause(for: .milliseconds(1)) }
         #expect(condition(store))
     }
 }
