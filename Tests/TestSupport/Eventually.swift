@@ -9,7 +9,7 @@ public struct ConditionNeverHeld: Error, CustomStringConvertible {
 ///
 /// Tests wait with this and never with a fixed sleep: a sleep is too short on a slow machine and too long on every other.
 public func eventually(
-    within limit: Duration = .seconds(10), _ what: String = "condition",
+    within limit: Duration = .seconds(40), _ what: String = "condition",
     isolation: isolated (any Actor)? = #isolation, _ condition: () async throws -> Bool
 ) async throws {
     let clock = ContinuousClock()
