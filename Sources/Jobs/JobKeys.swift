@@ -8,6 +8,8 @@ struct JobKeys: Sendable {
     let prefix: String
     let meta: String
     let workers: String
+    /// Since when heartbeats have come without a long pause, anybody's.
+    let pulse: String
     let dead: String
     let deadIndex: String
     let pendingPrefix: String
@@ -18,6 +20,7 @@ struct JobKeys: Sendable {
         self.prefix = prefix
         meta = prefix + "meta"
         workers = prefix + "workers"
+        pulse = prefix + "pulse"
         dead = prefix + "dead"
         deadIndex = prefix + "dead:index"
         pendingPrefix = prefix + "pending:"

@@ -58,7 +58,6 @@ extension JobQueue {
             let pairs = parts[2].elements
         else { throw RedisError(.protocolError, "lease: unexpected answer") }
         serverTold(now)
-        pulse.beat(serverMs: now, configuration)
         isIsolated = mode != "normal"
         if mode == "drain" {
             drainingFor = queue

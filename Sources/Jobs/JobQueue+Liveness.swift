@@ -13,7 +13,7 @@ public struct ReapReport: Sendable, Equatable {
     public var failed = 0
     /// Workers whose names are gone.
     public var workersRemoved = 0
-    /// True when this worker's own heartbeats have not gone through for long enough to judge others.
+    /// True when heartbeats have not gone through for long enough to judge others.
     public var isTooEarly = false
 
     /// Nothing reaped.
@@ -27,27 +27,47 @@ extension JobQueue {
     ///
     /// - Parameter adopted: Gets leases that this worker holds and did not know of; they are to be worked on like any other.
     /// - Throws: ``RedisError/isWrongIncarnation`` only; everything else is tried again at the next tick.
-    public func maintain(adopted: @LoopActor ([Lease]) async -> Void) async throws(RedisError) {
-        var nextBeat = MonotonicInstant.now
-        var nextAdoption = nextBeat
+    public func maintain(adopted: @escaping @LoopActor ([Lease]) async -> Void) async throws(RedisError) {
+        let failure = await withTaskGroup(of: RedisError?.self) { group in
+            // A task of its own: however long a sweep takes, the next heartbeat is not late for it.
+            group.addTask { @LoopActor @Sendable in
+                await self.every(self.configuration.heartbeatInterval) { () async throws(RedisError) in
+                    try await self.heartbeat()
+                }
+            }
+            group.addTask { @LoopActor @Sendable in
+                var nextAdoption = MonotonicInstant.now
+                return await self.every(self.configuration.sweepInterval) { () async throws(RedisError) in
+                    if self.mustAdopt || nextAdoption <= .now {
+                        let leases = try await self.adopt()
+                        nextAdoption = MonotonicInstant.now + .seconds(10)
+                        if !leases.isEmpty { await adopted(leases) }
+                    }
+                    _ = try await self.sweep()
+                }
+            }
+            let failure = await group.next() ?? nil
+            group.cancelAll()
+            return failure
+        }
+        if let failure { throw failure }
+    }
+
+    /// Takes a step at each tick until the task is cancelled, or the step finds that this is another Redis.
+    private func every(
+        _ interval: Duration, _ step: @LoopActor () async throws(RedisError) -> Void
+    ) async -> RedisError? {
         while !Task.isCancelled {
+            let start = MonotonicInstant.now
             do throws(RedisError) {
-                if nextBeat <= .now {
-                    nextBeat = MonotonicInstant.now + (configuration.heartbeatInterval - .milliseconds(1))
-                    try await heartbeat()
-                }
-                if mustAdopt || nextAdoption <= .now {
-                    let leases = try await adopt()
-                    nextAdoption = MonotonicInstant.now + .seconds(10)
-                    if !leases.isEmpty { await adopted(leases) }
-                }
-                _ = try await sweep()
+                try await step()
             } catch {
-                if error.isWrongIncarnation { throw error }
+                if error.isWrongIncarnation { return error }
                 logger.debug("queue maintenance failed", ["error": .string("\(error.kind)")])
             }
-            guard (try? await pause(for: configuration.sweepInterval)) != nil else { return }
+            try? await pause(for: max(interval - start.elapsed, .milliseconds(1)))
         }
+        return nil
     }
 
     /// Makes this worker's name known, holding nothing; ``lease(queue:max:)`` and ``heartbeat()`` do it when needed.
@@ -57,19 +77,12 @@ extension JobQueue {
         held = [:]
         drainingFor = nil
         isIsolated = false
-        pulse.interrupt()
         if lost > 0 {
             logger.warning("worker was taken for dead", ["lost": .count(lost)])
             counters.count(.fenced, "all", by: lost)
         }
-        let reply = try await redis.evaluate(
-            JobScripts.register, keys: [meta, .string(keys.workers)],
-            arguments: [incarnationArgument, .string(worker.text)], idempotent: true)
-        guard let now = reply.elements?.first?.int else {
-            throw RedisError(.protocolError, "register: unexpected answer")
-        }
-        serverTold(now)
         mustAdopt = true
+        _ = try await beat(worker, isNew: true)
     }
 
     /// Says that this worker is alive; to be called every ``Configuration/heartbeatInterval``.
@@ -79,22 +92,37 @@ extension JobQueue {
         let worker = try requireWorker()
         let known = held.count + reserved.reduce(0) { $0 + $1.count }
         do throws(RedisError) {
-            let reply = try await redis.evaluate(
-                JobScripts.heartbeat, keys: [meta, .string(keys.workers), .string(keys.running(worker))],
-                arguments: [incarnationArgument, .string(worker.text)])
-            guard let parts = reply.elements, parts.count == 2, let now = parts[0].int, let running = parts[1].int
-            else {
-                throw RedisError(.protocolError, "heartbeat: unexpected answer")
-            }
-            serverTold(now)
-            pulse.beat(serverMs: now, configuration)
             // Commands are answered in order: what is in the hash was known when the heartbeat was sent, or is unknown.
-            if running > known { mustAdopt = true }
+            if try await beat(worker, isNew: false) > known { mustAdopt = true }
         } catch {
-            pulse.interrupt()
             guard error.isUnregisteredWorker else { throw error }
             try await register()
         }
+    }
+
+    /// Carries on the pulse.
+    ///
+    /// - Returns: How many leases stand in the running hash.
+    func beat(_ worker: WorkerID, isNew: Bool) async throws(RedisError) -> Int64 {
+        let reply: RedisValue
+        do throws(RedisError) {
+            reply = try await redis.evaluate(
+                JobScripts.heartbeat,
+                keys: [meta, .string(keys.workers), .string(keys.running(worker)), .string(keys.pulse)],
+                arguments: [
+                    incarnationArgument, .string(worker.text), .int(configuration.pulsePauseMax.inMilliseconds),
+                    isNew ? "new" : "",
+                ])
+        } catch {
+            lastBeatMs = nil
+            throw error
+        }
+        guard let parts = reply.elements, parts.count == 2, let now = parts[0].int, let running = parts[1].int else {
+            throw RedisError(.protocolError, "heartbeat: unexpected answer")
+        }
+        serverTold(now)
+        lastBeatMs = now
+        return running
     }
 
     /// Returns the leases that stand in this worker's running hash without its knowledge.
@@ -155,20 +183,31 @@ extension JobQueue {
     // MARK: - Others
 
     /// Sweeps once: takes the jobs of workers whose heartbeat is older than a lease, at most 100 in a call.
+    ///
+    /// Nothing can tell a dead worker from one that is silent because Redis was away: after an outage every heartbeat is
+    /// old, and the first worker back would reap all others. So all workers share a *pulse* in Redis, which tells since when
+    /// heartbeats have come without a pause of ``Configuration/pulsePauseMax``, and nobody is reaped before it is a whole
+    /// lease old: whoever is alive had that long to speak. It is the workers' together and not each one's own, so a
+    /// worker that has just started may reap at once when others have kept it up, and one whose own way to Redis is bad
+    /// neither breaks it for the others nor judges by it (its last heartbeat is too old, or it is itself the dead one).
+    /// A restart of Redis, a reload of its file, a failover and a jump of its clock are pauses like any other. What is left
+    /// is a worker that is slow by itself; that one is reaped while it lives, and its leases are fenced.
     public func sweep() async throws(RedisError) -> ReapReport {
         let worker = try requireWorker()
         var report = ReapReport()
         var passedOver: Int64 = 0
         // 100 calls of 100 jobs: what is left then waits for the next tick, so that heartbeats are not late.
         for _ in 0..<100 {
-            guard let evidence = pulse.evidence(configuration) else {
+            guard let lastBeatMs else {
                 report.isTooEarly = true
                 return report
             }
             let reply = try await redis.evaluate(
                 JobScripts.reap,
-                keys: [meta, .string(keys.workers), .string(keys.dead), .string(keys.deadIndex)],
-                arguments: reapArguments(worker, evidence, passedOver))
+                keys: [
+                    meta, .string(keys.workers), .string(keys.dead), .string(keys.deadIndex), .string(keys.pulse),
+                ],
+                arguments: reapArguments(worker, lastBeatMs, passedOver))
             guard let parts = reply.elements, let what = parts.first?.text else {
                 throw RedisError(.protocolError, "reap: unexpected answer")
             }
@@ -184,15 +223,10 @@ extension JobQueue {
         return report
     }
 
-    private func reapArguments(
-        _ worker: WorkerID, _ evidence: (lastMs: Int64, sinceMs: Int64), _ passedOver: Int64
-    ) -> [RedisArgument] {
-        // The oldest a heartbeat of ours may be when the script runs: then an outage before it was too short to make a
-        // living worker, which beats as often as we do, look dead.
-        let ageMax = configuration.leasePeriod - configuration.heartbeatInterval
-        return [
+    private func reapArguments(_ worker: WorkerID, _ lastBeatMs: Int64, _ passedOver: Int64) -> [RedisArgument] {
+        [
             incarnationArgument, .string(worker.text), .int(configuration.leasePeriod.inMilliseconds),
-            .int(evidence.lastMs), .int(evidence.sinceMs), .int(ageMax.inMilliseconds),
+            .int(configuration.pulsePauseMax.inMilliseconds), .int(lastBeatMs),
             .int(Int64(configuration.reapMax)), .int(passedOver), .string(keys.prefix),
             .int(Int64(configuration.suspectCrashes)), .int(Int64(configuration.fatalCrashes)),
             .string(keys.settledChannel), .int(configuration.statusLifetime.inMilliseconds / 1000),

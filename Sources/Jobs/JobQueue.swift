@@ -37,7 +37,8 @@ public final class JobQueue {
     var isIsolated = false
     var mustAdopt = true
     var isAdopting = false
-    var pulse = Pulse()
+    /// When this worker's last heartbeat ran, by Redis' clock; nil until one was answered on this connection.
+    var lastBeatMs: Int64?
 
     private var blocking: [String: BlockingConnection] = [:]
     private var waiting: Set<String> = []
@@ -58,8 +59,8 @@ public final class JobQueue {
         metrics: Metrics?
     ) {
         precondition(
-            configuration.heartbeatInterval * 2 <= configuration.leasePeriod,
-            "a worker beats at least twice in a lease period")
+            configuration.heartbeatInterval * 2 <= configuration.pulsePauseMax,
+            "one late heartbeat must not look like an outage of Redis")
         self.redis = redis
         keys = JobKeys(partition: partition)
         self.incarnation = incarnation
@@ -146,11 +147,11 @@ public final class JobQueue {
         return ms
     }
 
-    /// Replies may have been lost, the clock may be another server's, and the heartbeats have a gap.
+    /// Replies may have been lost, and the clock may be another server's.
     private func connectionWasRenewed() {
         mustAdopt = true
         serverClock = nil
-        pulse.interrupt()
+        lastBeatMs = nil
     }
 
     var meta: RedisArgument { .string(keys.meta) }
@@ -168,10 +169,15 @@ extension JobQueue {
         public var lookAgainInterval = Duration.seconds(10)
         /// A worker whose heartbeat is older is taken for dead: 3 s.
         public var leasePeriod = Duration.seconds(3)
-        /// Between two heartbeats: 1 s.
-        public var heartbeatInterval = Duration.seconds(1)
+        /// Between two heartbeats: 0.5 s.
+        public var heartbeatInterval = Duration.milliseconds(500)
         /// Between two sweeps, and the longest idle wait: 0.5 s.
         public var sweepInterval = Duration.milliseconds(500)
+        /// The longest time without anybody's heartbeat that is not taken for an outage of Redis: half a lease.
+        ///
+        /// A worker that lives through a shorter one is silent for this long, an interval, and what it takes to connect
+        /// again (a second at most); that must be less than a lease.
+        var pulsePauseMax: Duration { leasePeriod / 2 }
         /// Jobs in one lease call at most: 256.
         public var leaseMax = 256
         /// Jobs in one reap call at most: 100.

@@ -8,7 +8,6 @@ enum JobScripts {
     static let initialise = RedisScript(
         name: "initialise", text: String(decoding: PackageResources.initialise_lua, as: UTF8.self))
     static let enqueue = script("enqueue", PackageResources.enqueue_lua)
-    static let register = script("register", PackageResources.register_lua)
     static let heartbeat = script("heartbeat", PackageResources.heartbeat_lua)
     static let leave = script("leave", PackageResources.leave_lua)
     static let lease = script("lease", PackageResources.lease_lua)

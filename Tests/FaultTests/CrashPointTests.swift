@@ -18,7 +18,7 @@ extension RealProcessTests {
         (lease, "HKEYS running"), (lease, "HMGET running"), (nil, "HSETNX claims"), ("HSETNX claims", "HGET claims"),
         (nil, "script meta,player,ledger,entitlements"), (nil, "script meta,running,status"),
         (nil, "script meta,running,retry,status"), (nil, "script meta,player,entitlements"),
-        (nil, "script meta,workers,running"), (nil, "script meta,workers,dead"),
+        (nil, "script meta,workers,running,pulse"), (nil, "script meta,workers,dead,pulse"),
     ]
 
     static let storeCalls: [StoreEndpointName] = [.appleTransaction, .googleToken, .googleGet, .googleConsume]

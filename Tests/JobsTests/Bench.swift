@@ -60,7 +60,7 @@ final class Bench {
         make(nil, redis, change)
     }
 
-    /// A worker that is registered and has had its heartbeats for long enough to judge others.
+    /// A worker that is registered and may judge others, because heartbeats have come for long enough.
     func worker(
         _ name: String, on connection: RedisConnection? = nil,
         _ change: (inout JobQueue.Configuration) -> Void = { _ in }
@@ -69,6 +69,11 @@ final class Bench {
         try await queue.register()
         try await pulse(queue)
         return queue
+    }
+
+    /// A worker of a process that has just started: nothing was sent yet.
+    func newcomer(_ name: String, _ change: (inout JobQueue.Configuration) -> Void = { _ in }) -> JobQueue {
+        make(WorkerID(name), redis, change)
     }
 
     /// Another connection to the same server.
@@ -82,6 +87,8 @@ final class Bench {
         _ worker: WorkerID?, _ connection: RedisConnection, _ change: (inout JobQueue.Configuration) -> Void
     ) -> JobQueue {
         var configuration = JobQueue.Configuration()
+        // A loaded machine must not look like an outage of Redis.
+        configuration.leasePeriod = .seconds(60)
         change(&configuration)
         return JobQueue(
             redis: connection, partition: partition, incarnation: incarnation, worker: worker,
@@ -90,20 +97,43 @@ final class Bench {
             logger: .disabled, metrics: nil)
     }
 
-    /// Gives a worker the past that a lease period of heartbeats leaves.
+    /// Gives the partition the past that a lease period of heartbeats leaves, and the worker its last heartbeat.
     func pulse(_ queue: JobQueue) async throws {
-        let now = try await queue.serverNow()
-        let period = queue.configuration.leasePeriod.inMilliseconds
-        queue.pulse.interrupt()
-        queue.pulse.beat(serverMs: now - period * 3 / 2, queue.configuration)
-        queue.pulse.beat(serverMs: now - period * 2 / 3, queue.configuration)
+        try await beforeNow(lastMs: 0, sinceMs: queue.configuration.leasePeriod.inMilliseconds * 3 / 2)
         try await queue.heartbeat()
+    }
+
+    /// Sets the pulse: its last beat and its begin, as ages.
+    func beforeNow(lastMs: Int64, sinceMs: Int64) async throws {
+        let now = try await serverNow()
+        try await raw("HSET", keys.pulse, "lastMs", String(now - lastMs), "sinceMs", String(now - sinceMs))
+    }
+
+    func serverNow() async throws -> Int64 {
+        let parts = try await raw("TIME").elements ?? []
+        return (parts[0].int ?? 0) * 1000 + (parts[1].int ?? 0) / 1000
     }
 
     /// Makes a worker's last heartbeat ten minutes old.
     func die(_ queue: JobQueue) async throws {
-        let now = try await queue.serverNow()
+        let now = try await serverNow()
         try await raw("ZADD", keys.workers, "XX", String(now - 600_000), queue.worker?.text ?? "")
+    }
+
+    /// One call of the script that a sweep is made of, for a lease of a minute, with the worker's last heartbeat or one of another age.
+    func reap(by queue: JobQueue, beatAgeMs: Int64? = nil) async throws -> RedisValue {
+        var beat = queue.lastBeatMs ?? 0
+        if let beatAgeMs { beat = try await serverNow() - beatAgeMs }
+        return try await redis.evaluate(
+            JobScripts.reap,
+            keys: [
+                .string(keys.meta), .string(keys.workers), .string(keys.dead), .string(keys.deadIndex),
+                .string(keys.pulse),
+            ],
+            arguments: [
+                .string(incarnation), .string(queue.worker?.text ?? ""), 60_000, 30_000, .int(beat), 100, 0,
+                .string(keys.prefix), 3, 3, .string(keys.settledChannel), 86400,
+            ])
     }
 
     // MARK: - What is in Redis

@@ -77,7 +77,7 @@ import Testing
                 ("retry", { _ = try await worker.retry(leases[1], after: .zero, status: nil) }),
                 ("bury", { _ = try await worker.bury(leases[2], reasons: [], status: nil) }),
                 ("release", { _ = try await worker.release(leases[3]) }),
-                ("sweep", { try await self.sweepWithOldEvidence(worker) }),
+                ("sweep", { try await self.sweepAsAfterAHeartbeat(worker) }),
                 ("leave", { _ = try await worker.leave() }),
                 ("replay", { _ = try await worker.replay(dead) }),
             ]
@@ -94,8 +94,8 @@ import Testing
         }
     }
 
-    @LoopActor private func sweepWithOldEvidence(_ worker: JobQueue) async throws {
-        for ms in [1000, 3000, 5000] as [Int64] { worker.pulse.beat(serverMs: ms, worker.configuration) }
+    @LoopActor private func sweepAsAfterAHeartbeat(_ worker: JobQueue) async throws {
+        worker.lastBeatMs = 5000
         _ = try await worker.sweep()
     }
 

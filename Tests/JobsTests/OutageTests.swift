@@ -39,12 +39,13 @@ import Testing
                 #expect(try await bench.dead() == 10)
                 #expect(try await bench.pending() == 10)
                 #expect(try await bench.running(worker) == 0)
-                let victim = try await bench.worker("victim")
+                let victim = bench.newcomer("victim")
                 #expect(try await victim.lease(queue: "apple", max: 20).count == 20)
                 try await bench.raw("CONFIG", "SET", "maxmemory", "0")
                 try await bench.die(victim)
-                try await bench.raw("CONFIG", "SET", "maxmemory", "1mb")
                 try await bench.pulse(worker)
+                try await bench.raw("CONFIG", "SET", "maxmemory", "1mb")
+                try await worker.heartbeat()
                 #expect(try await worker.sweep().toPending == 20)
                 try await bench.raw("CONFIG", "SET", "maxmemory", "0")
                 #expect(try await front.submit("0-new") == .enqueued)
@@ -69,12 +70,12 @@ import Testing
                 #expect(try await bench.pending() == 100)
                 #expect(try await bench.running(worker) == 0)
                 // Everybody looks dead after an outage; nobody may say so yet.
-                let other = try await bench.worker("other")
-                other.pulse.interrupt()
-                try await other.heartbeat()
+                try await bench.beforeNow(lastMs: 31_000, sinceMs: 600_000)
                 try await bench.die(worker)
+                #expect(try await worker.sweep().isTooEarly, "before its first heartbeat over the new connection")
+                let other = bench.newcomer("other")
+                try await other.heartbeat()
                 #expect(try await other.sweep().isTooEarly)
-                #expect(try await worker.sweep().isTooEarly)
             }
         }
     }
@@ -84,7 +85,7 @@ import Testing
             try await Bench.run(on: server) { bench in
                 func quick(_ configuration: inout JobQueue.Configuration) {
                     configuration.leasePeriod = .milliseconds(600)
-                    configuration.heartbeatInterval = .milliseconds(200)
+                    configuration.heartbeatInterval = .milliseconds(100)
                 }
                 let living = try await bench.worker("living", on: try await bench.connection(), quick)
                 _ = try await living.submitAndLease("0-a", on: bench.front())

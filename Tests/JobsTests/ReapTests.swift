@@ -43,20 +43,8 @@ import Testing
             #expect(try await victim.lease(queue: "apple", max: 250).count == 250)
             try await bench.die(victim)
             let other = try await bench.worker("other")
-            let evidence = try #require(other.pulse.evidence(other.configuration))
             func reapOnce() async throws -> [RedisValue] {
-                try await bench.redis.evaluate(
-                    JobScripts.reap,
-                    keys: [
-                        .string(bench.keys.meta), .string(bench.keys.workers), .string(bench.keys.dead),
-                        .string(bench.keys.deadIndex),
-                    ],
-                    arguments: [
-                        .string(bench.incarnation), "other", 3000, .int(evidence.lastMs), .int(evidence.sinceMs), 2000,
-                        100,
-                        0, .string(bench.keys.prefix), 3, 3, .string(bench.keys.settledChannel), 86400,
-                    ]
-                ).elements ?? []
+                try await bench.reap(by: other).elements ?? []
             }
             #expect(try await reapOnce()[2...].map { $0.int } == [100, 0, 0, 0, 0])
             #expect(try await bench.running(victim) == 150)
@@ -90,7 +78,7 @@ import Testing
             #expect(try await bench.running(other) == 2)
             #expect(try await bench.retries() == 0)
             #expect(try await bench.dead() == 0)
-            #expect(try await frozen.sweep().isTooEarly)
+            #expect(try await frozen.sweep() == ReapReport())
         }
     }
 
@@ -103,84 +91,6 @@ import Testing
             #expect(try await frozen.adopt().isEmpty)
             #expect(leases.map { frozen.holds($0) } == [true, false, true])
         }
-    }
-
-    // MARK: - When not to judge
-
-    @Test @LoopActor func nobodyIsReapedBeforeALeasePeriodOfOwnHeartbeats() async throws {
-        try await Bench.run { bench in
-            let victim = try await bench.worker("victim")
-            _ = try await victim.submitAndLease("0-a", on: bench.front())
-            try await bench.die(victim)
-            let other = try await bench.worker("other") {
-                $0.leasePeriod = .milliseconds(300)
-                $0.heartbeatInterval = .milliseconds(100)
-            }
-            other.pulse.interrupt()
-            try await other.heartbeat()
-            #expect(try await other.sweep().isTooEarly)
-            #expect(try await bench.pending() == 0)
-            let start = MonotonicInstant.now
-            try await eventually("reaped") {
-                try await other.heartbeat()
-                return try await other.sweep().toPending == 1
-            }
-            #expect(start.elapsed >= .milliseconds(290))
-        }
-    }
-
-    struct Evidence: Sendable {
-        let lastAgeMs: Int64
-        let sinceAgeMs: Int64
-        let judges: Bool
-    }
-
-    /// What the script itself thinks of a sweeper: a sweep may have been sent before an outage and run after it.
-    @Test(arguments: [
-        Evidence(lastAgeMs: 0, sinceAgeMs: 3001, judges: true),
-        Evidence(lastAgeMs: 1900, sinceAgeMs: 9000, judges: true),
-        Evidence(lastAgeMs: 2100, sinceAgeMs: 9000, judges: false),
-        Evidence(lastAgeMs: 0, sinceAgeMs: 2000, judges: false),
-    ])
-    @LoopActor func scriptRefusesASweepWithoutFreshEvidence(_ row: Evidence) async throws {
-        try await Bench.run { bench in
-            let victim = try await bench.worker("victim")
-            _ = try await victim.submitAndLease("0-a", on: bench.front())
-            try await bench.die(victim)
-            let other = try await bench.worker("other")
-            let now = try await other.serverNow()
-            let reply = try await bench.redis.evaluate(
-                JobScripts.reap,
-                keys: [
-                    .string(bench.keys.meta), .string(bench.keys.workers), .string(bench.keys.dead),
-                    .string(bench.keys.deadIndex),
-                ],
-                arguments: [
-                    .string(bench.incarnation), "other", 3000, .int(now - row.lastAgeMs), .int(now - row.sinceAgeMs),
-                    2000,
-                    100, 0, .string(bench.keys.prefix), 3, 3, .string(bench.keys.settledChannel), 86400,
-                ])
-            #expect(reply.elements?.first?.text == (row.judges ? "reaped" : "wait"))
-        }
-    }
-
-    @Test @LoopActor func pulseIsBrokenByAGapAndByAFailure() {
-        let configuration = JobQueue.Configuration()
-        var pulse = Pulse()
-        for ms in stride(from: Int64(0), through: 2000, by: 1000) { pulse.beat(serverMs: ms, configuration) }
-        #expect(pulse.evidence(configuration) == nil)
-        pulse.beat(serverMs: 3000, configuration)
-        #expect(pulse.evidence(configuration)?.sinceMs == 0)
-        pulse.beat(serverMs: 6001, configuration)
-        #expect(pulse.evidence(configuration) == nil)
-        for ms in stride(from: Int64(7000), through: 9001, by: 1000) { pulse.beat(serverMs: ms, configuration) }
-        pulse.beat(serverMs: 9001, configuration)
-        #expect(pulse.evidence(configuration)?.sinceMs == 6001)
-        // A clock that jumps back is a gap as well.
-        pulse.beat(serverMs: 8000, configuration)
-        #expect(pulse.evidence(configuration) == nil)
-        pulse.interrupt()
-        #expect(pulse.lastMs == nil)
     }
 
     // MARK: - Things in the way
