@@ -10,6 +10,8 @@ struct JobKeys: Sendable {
     let workers: String
     /// Since when heartbeats have come without a long pause, anybody's.
     let pulse: String
+    /// Which workers lease suspects, of whatever queue; each until when, by Redis' clock.
+    let wards: String
     let dead: String
     let deadIndex: String
     let pendingPrefix: String
@@ -21,6 +23,7 @@ struct JobKeys: Sendable {
         meta = prefix + "meta"
         workers = prefix + "workers"
         pulse = prefix + "pulse"
+        wards = prefix + "wards"
         dead = prefix + "dead"
         deadIndex = prefix + "dead:index"
         pendingPrefix = prefix + "pending:"
@@ -33,14 +36,12 @@ struct JobKeys: Sendable {
         let arrived: String
         let suspects: String
         let retry: String
-        /// Which worker drains itself to run suspects alone; expires.
-        let ward: String
     }
 
     func queue(_ name: String) -> Queue {
         Queue(
             pending: pendingPrefix + name, arrived: prefix + "arrived:" + name, suspects: prefix + "suspects:" + name,
-            retry: prefix + "retry:" + name, ward: prefix + "ward:" + name)
+            retry: prefix + "retry:" + name)
     }
 
     func running(_ worker: WorkerID) -> String { prefix + "running:" + worker.text }

@@ -23,6 +23,11 @@ public final class ReceiptWorker {
         public var leaseMax: Int
         /// When an unfinished receipt is looked at again.
         public var retry: RetrySchedule
+        /// How long a receipt that is leased alone may keep the next one waiting: 5 s, a third of a store call.
+        ///
+        /// It is then put aside like any other whose store did not answer. Its worker has lived, so it is no suspect any
+        /// more, and the store has all the time it may take at the next attempt.
+        public var aloneMax: Duration = .seconds(5)
 
         /// 1,000 receipts of each store and 64 store duties at once.
         public init(
@@ -59,6 +64,7 @@ public final class ReceiptWorker {
     private var upkeep: Task<Void, Never>?
     private var isStopping = false
     private var finishedWhileStopping = 0
+    private var returnedWhileStopping = 0
     private let ended = Completion<Void>()
 
     /// Why the worker cannot go on, once it cannot: its Redis was wiped or exchanged.
@@ -131,7 +137,7 @@ public final class ReceiptWorker {
 
     /// All leases at once: their scripts are joined, and a Redis that is away costs one deadline, not one for each.
     private func giveBack() async -> StopReport {
-        let held = lanes.flatMap(\.leases.values)
+        let held = lanes.flatMap { Array($0.leases.values) + $0.takeAdopted() }
         var report = StopReport()
         report.finished = finishedWhileStopping
         report.left = held.count
@@ -152,7 +158,7 @@ public final class ReceiptWorker {
         if let error = tally.refusal {
             logger.warning("leases could not be given back", ["error": .string("\(error)")])
         }
-        report.returned = tally.returned
+        report.returned = returnedWhileStopping + tally.returned
         report.finished += tally.finished
         report.left -= tally.returned + tally.finished
         return report
@@ -170,13 +176,18 @@ public final class ReceiptWorker {
                 for lease in leases {
                     lane.began(lease)
                     group.addImmediateTask { @LoopActor @Sendable in
-                        await self.pipeline.process(lease)
+                        await self.process(lease)
                         lane.ended(lease)
                         if self.isStopping { self.finishedWhileStopping += 1 }
                     }
                 }
             }
         }
+    }
+
+    private func process(_ lease: Lease) async {
+        guard lease.isAlone else { return await pipeline.process(lease) }
+        _ = try? await withDeadline(configuration.aloneMax) { await self.pipeline.process(lease) }
     }
 
     /// Leases what there is room for; waits when there is nothing, or when Redis is not there.
@@ -203,12 +214,20 @@ public final class ReceiptWorker {
     private func maintain() async {
         do {
             try await jobs.maintain { adopted in
-                for lease in adopted { self.lanes.first { $0.queue.rawValue == lease.queue }?.adopt(lease) }
+                for lease in adopted { await self.take(adopted: lease) }
             }
         } catch {
             failure = error
             logger.error("worker cannot go on", ["error": .string("\(error)")])
             failed(error)
+        }
+    }
+
+    private func take(adopted lease: Lease) async {
+        if !isStopping, let lane = lanes.first(where: { $0.queue.rawValue == lease.queue }) {
+            lane.adopt(lease)
+        } else if (try? await jobs.release(lease)) == true {
+            returnedWhileStopping += 1
         }
     }
 }

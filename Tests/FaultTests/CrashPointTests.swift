@@ -9,7 +9,7 @@ import Testing
 /// Goal: whichever single message is lost, the purchase is credited once. Method: one harness with a proxy before Redis;
 /// each case arms one loss, buys once, insists until it is credited, and sees that the loss took place.
 extension RealProcessTests {
-    static let lease = "script meta,workers,running,retry,arrived,pending,suspects,ward"
+    static let lease = "script meta,workers,running,retry,arrived,pending,suspects,wards"
 
     /// What happens to one receipt, as a proxy sees it (``RedisProxy/seen``); where it takes another loss to get there,
     /// that one first.

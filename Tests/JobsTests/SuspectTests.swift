@@ -69,6 +69,49 @@ import Testing
         }
     }
 
+    @Test @LoopActor func suspectBehindOneThatHangsIsTakenByAWorkerThatHoldsNothing() async throws {
+        try await Bench.run { bench in
+            let (first, second, third) = (
+                try await bench.worker("w1"), try await bench.worker("w2"), try await bench.worker("w3")
+            )
+            for n in 1...3 {
+                try await bench.raw("LPUSH", bench.keys.queue("apple").suspects, "T1 0-s\(n) 0 17 3 0\n{}")
+            }
+            for n in 1...2 { _ = try await bench.front().submit("0-\(n)") }
+            #expect(try await first.lease(queue: "apple", max: 1).map(\.submission) == ["0-s1"])
+            #expect(try await second.lease(queue: "apple", max: 1).map(\.submission) == ["0-s2"])
+            // Somebody stays at ordinary work.
+            #expect(try await third.lease(queue: "apple", max: 1).map(\.submission) == ["0-1"])
+            #expect(try await third.lease(queue: "apple", max: 1).map(\.submission) == ["0-2"])
+            // The dead are nobody who could do it.
+            try await bench.die(third)
+            let fourth = try await bench.worker("w4")
+            #expect(try await fourth.lease(queue: "apple", max: 1).isEmpty)
+            #expect(try await bench.suspects() == 1)
+        }
+    }
+
+    @Test @LoopActor func placeOfAWardThatStoppedAskingIsTakenByTheNext() async throws {
+        try await Bench.run { bench in
+            let (first, second) = (try await bench.worker("w1"), try await bench.worker("w2"))
+            _ = try await second.submitAndLease("0-held", on: bench.front())
+            for n in 1...2 {
+                try await bench.raw("LPUSH", bench.keys.queue("apple").suspects, "T1 0-s\(n) 0 17 3 0\n{}")
+            }
+            #expect(try await first.lease(queue: "apple", max: 1).count == 1)
+            #expect(try await second.lease(queue: "apple", max: 1).isEmpty)
+            #expect(!second.isIsolated, "one that is at work does not let go of it while there is a ward")
+            // Whoever still works on one keeps its place.
+            try await bench.raw("ZADD", bench.keys.wards, "1", "w1")
+            #expect(try await first.lease(queue: "google", max: 1).isEmpty)
+            #expect(try await second.lease(queue: "apple", max: 1).isEmpty)
+            #expect(!second.isIsolated)
+            try await bench.raw("ZADD", bench.keys.wards, "1", "w1")
+            #expect(try await second.lease(queue: "apple", max: 1).isEmpty)
+            #expect(second.isIsolated && second.drainingFor == "apple")
+        }
+    }
+
     @Test @LoopActor func jobThatEndsThreeWorkersAloneIsBuriedAndItsClientTold() async throws {
         try await Bench.run { bench in
             _ = try await bench.front().submit("0-poison", #"{"poison":1}"#)
@@ -77,7 +120,7 @@ import Testing
                 let (leased, report) = try await crash("alone\(n)", bench)
                 #expect(leased.count == 1 && leased[0].isAlone)
                 #expect(report.toSuspects == 1 && report.buried == 0)
-                try await bench.raw("DEL", bench.keys.queue("apple").ward)
+                try await bench.raw("DEL", bench.keys.wards)
             }
             let (_, report) = try await crash("alone3", bench)
             #expect(report.buried == 1)

@@ -1,12 +1,13 @@
 import Commerce
 import Jobs
-import ReceiptWorker
 import Ledger
+import ReceiptWorker
 import Redis
 import ServiceRuntime
 import StoreEmulator
 import TestSupport
 import Testing
+import Verification
 
 /// Start, stop and failure of a worker.
 @LoopActor
@@ -46,6 +47,45 @@ import Testing
             try await works.addWorker()
             try await eventually("the next one to credit them") { try await works.gems() == 2750 }
             #expect(try await works.entries() == 5)
+        }
+    }
+
+    @Test func leaseThatIsFoundDuringTheStopIsGivenBackAtOnce() async throws {
+        var plan = Works.Plan()
+        plan.verification = { $0.limits.callDeadline = .seconds(10) }
+        try await Works.run(plan) { works in
+            works.emulator.setFaults(FaultKnobs(faults: [StoreFault(.hang)]), for: "apple")
+            try await works.push(Works.order(try works.buy(.apple).receipt), to: "apple")
+            try await eventually("one to be held") { works.workers.first?.inFlight == 1 }
+            let stopping = Task { @LoopActor @Sendable in await works.stopWorker(within: .seconds(30)) }
+            try await eventually("it is stopping") { works.workers.isEmpty }
+            // As a lease call leaves it whose reply was lost.
+            let name = try #require(try await works.jobs.workers().first?.worker)
+            let job = Works.order(try works.buy(.apple).receipt)
+            _ = try await works.redis.send(
+                ["HSET", .string("teller:{0}:running:\(name)"), "apple:9000", .string(job)])
+            try await eventually("it is back on the list") { try await works.jobs.depth(of: "apple").pending == 1 }
+            works.emulator.setFaults(FaultKnobs(), for: "apple")
+            try await works.addWorker()
+            try await eventually("another worker to credit it") { try await works.gems() >= 550 }
+            let report = await stopping.value
+            #expect(report.returned == 1 && report.finished == 1 && report.left == 0)
+        }
+    }
+
+    @Test func suspectThatHangsAtItsStoreDoesNotKeepTheNextWaiting() async throws {
+        var plan = Works.Plan()
+        plan.verification = { $0.limits.callDeadline = .seconds(600) }
+        plan.aloneMax = .milliseconds(300)
+        try await Works.run(plan) { works in
+            works.emulator.setFaults(FaultKnobs(faults: [StoreFault(.hang, count: 1)]), for: "apple")
+            for _ in 1...3 {
+                let job = Works.order(try works.buy(.apple).receipt)
+                _ = try await works.redis.send(
+                    ["LPUSH", "teller:{0}:suspects:apple", .string("T1 - 0 17 3 0\n" + job)])
+            }
+            try await eventually("all to be credited") { try await works.gems() == 1650 }
+            #expect(try await works.totals() == [1650, 3, 3])
         }
     }
 

@@ -20,6 +20,7 @@ final class Works {
         var retry = RetrySchedule(first: .milliseconds(20), longest: .milliseconds(200))
         var inFlightMax: [WorkQueue: Int] = [.apple: 100, .google: 100, .googleDuty: 20]
         var workers = 1
+        var aloneMax = Duration.seconds(5)
     }
 
     private static let incarnation = "00000000000000000000000000000001"
@@ -106,12 +107,13 @@ final class Works {
         try await own.ready(within: .seconds(20))
         let meta = try await Meta.read(own)
         let verifier = try PurchaseVerifier(verification, http: http, logger: .disabled, metrics: Metrics())
+        var configuration = ReceiptWorker.Configuration(inFlightMax: plan.inFlightMax, retry: plan.retry)
+        configuration.aloneMax = plan.aloneMax
         let worker = ReceiptWorker(
             jobs: Self.queue(own, redisConfiguration, meta, WorkerID()),
             ledger: Ledger(redis: own, configuration: .init(buckets: meta.buckets, incarnation: meta.incarnation)),
             verifier: verifier, catalogue: try Self.catalogue(),
-            configuration: .init(inFlightMax: plan.inFlightMax, retry: plan.retry), logger: .disabled,
-            metrics: metrics, failed: { _ in self.failures += 1 })
+            configuration: configuration, logger: .disabled, metrics: metrics, failed: { _ in self.failures += 1 })
         worker.start()
         workers.append(worker)
         return worker

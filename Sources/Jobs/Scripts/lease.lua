@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
 -- Takes up to n jobs into the worker's running hash: due retries, then arrived, then pending; beats the heart.
--- A job that was in too many crashed workers (a suspect) is leased alone, by one worker at a time (the ward), which
--- first lets go of everything else.
--- KEYS     meta, workers, running of the worker, retry, arrived, pending, suspects, ward
+-- A job that was in too many crashed workers (a suspect) is leased alone, so that its next crash proves something. Who
+-- does that is a ward. There is always one, which first lets go of everything else; a second and third only of workers
+-- that hold nothing anyway, so that no suspect waits for one that hangs at its store; and one living worker is never a
+-- ward, so that suspects do not keep everybody from ordinary work.
+-- KEYS     meta, workers, running of the worker, retry, arrived, pending, suspects, wards (until when)
 -- ARGV     incarnation, worker, queue, n, number of the first lease, ward ms, crashes that make a suspect
 -- RETURNS  {now ms, mode, {lease, entry, lease, entry, …}}; mode: "normal"; "alone" (the one lease is a suspect, or
 --          the worker holds one); "drain" (lease nothing until the worker holds nothing)
@@ -14,11 +16,18 @@ if redis.call('ZADD', KEYS[2], 'XX', 'CH', now, worker) == 0 and not redis.call(
 end
 
 local held = redis.call('HLEN', running)
-if held == 1 and string.find(redis.call('HKEYS', running)[1], '!', 1, true) then return {now, 'alone', {}} end
+if held == 1 then
+    if string.find(redis.call('HKEYS', running)[1], '!', 1, true) then
+        redis.call('ZADD', KEYS[8], now + ARGV[6], worker)
+        return {now, 'alone', {}}
+    end
+end
 if redis.call('LLEN', KEYS[7]) > 0 then
-    local ward = redis.call('GET', KEYS[8])
-    if not ward or ward == worker then
-        redis.call('SET', KEYS[8], worker, 'PX', ARGV[6])
+    redis.call('ZREMRANGEBYSCORE', KEYS[8], '-inf', now)
+    local wards = redis.call('ZCARD', KEYS[8])
+    if redis.call('ZSCORE', KEYS[8], worker) or wards == 0
+        or held == 0 and wards + 1 < redis.call('ZCOUNT', KEYS[2], now - ARGV[6], '+inf') then
+        redis.call('ZADD', KEYS[8], now + ARGV[6], worker)
         if held > 0 then return {now, 'drain', {}} end
         local lease, entry = queue .. '!' .. ARGV[5], redis.call('RPOP', KEYS[7])
         redis.call('HSET', running, lease, entry)
