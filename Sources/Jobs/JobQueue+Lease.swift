@@ -74,6 +74,7 @@ extension JobQueue {
         var leases: [Lease] = []
         var unreadable: [Lease] = []
         leases.reserveCapacity(pairs.count / 2)
+        let leasedAt = (redis: UnixMilliseconds(now), here: MonotonicInstant.now)
         for index in stride(from: 0, to: pairs.count - 1, by: 2) {
             guard let id = pairs[index].text, let number = Lease.number(of: id), let entry = pairs[index + 1].bytes
             else {
@@ -81,10 +82,10 @@ extension JobQueue {
             }
             let queue = Lease.queue(of: id)
             held[number] = false
-            if let lease = Lease(id: id, queue: queue, entry: entry, leasedAt: now) {
+            if let lease = Lease(id: id, queue: queue, entry: entry, leasedAt: leasedAt) {
                 leases.append(lease)
             } else {
-                unreadable.append(Lease(unreadable: id, number: number, queue: queue, entry: entry, leasedAt: now))
+                unreadable.append(Lease(unreadable: id, number: number, queue: queue, entry: entry, leasedAt: leasedAt))
             }
         }
         for lease in unreadable {
@@ -98,12 +99,13 @@ extension JobQueue {
     /// Gives a bare job (one that another program pushed) its submission, and its first status with it.
     ///
     /// The status is sent, not waited for (`SET … NX EX`: it hides no other status). Should it get lost, the next
-    /// transition writes one. The submission is remembered by this worker, and written down when the job is retried.
+    /// transition writes one. The submission is remembered by this worker, and written down when the job is retried;
+    /// of a job that was in a crashed worker it is written down now, so that its client hears of it should it be buried.
     ///
     /// - Returns: The lease under its submission.
     public func identify(
         _ lease: Lease, as submission: String, pendingStatus: [UInt8]
-    ) throws(RedisError) -> Lease {
+    ) async throws(RedisError) -> Lease {
         try Self.check(submission: submission)
         try Self.check(status: pendingStatus)
         redis.post([
@@ -112,6 +114,11 @@ extension JobQueue {
         ])
         var identified = lease
         identified.submission = submission
+        if lease.crashes > 0 {
+            _ = try await redis.evaluate(
+                JobScripts.identify, keys: [meta, .string(keys.running(try requireWorker()))],
+                arguments: [incarnationArgument, .string(lease.id), .string(submission)], idempotent: true)
+        }
         return identified
     }
 

@@ -63,7 +63,8 @@ extension JobQueue {
     /// Moves a job to the dead letters.
     ///
     /// `reasons` are slugs and short texts for people, never parts of a receipt. Of a malformed job only the first 4 KiB are
-    /// kept, and the digest of all: it may be anything, of any size.
+    /// kept, and the digest of all: it may be anything, of any size. Without a `status` a submission that is pending becomes
+    /// dead.
     ///
     /// - Returns: The id among the dead; nil when the lease was not this worker's any more (nothing was changed).
     /// - Throws: As ``settle(_:status:followUps:)``.

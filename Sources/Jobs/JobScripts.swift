@@ -11,6 +11,7 @@ enum JobScripts {
     static let heartbeat = script("heartbeat", PackageResources.heartbeat_lua)
     static let leave = script("leave", PackageResources.leave_lua)
     static let lease = script("lease", PackageResources.lease_lua)
+    static let identify = script("identify", PackageResources.identify_lua)
     static let settle = script("settle", PackageResources.settle_lua)
     static let retry = script("retry", PackageResources.retry_lua)
     static let bury = script("bury", PackageResources.bury_lua)

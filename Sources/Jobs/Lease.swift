@@ -24,31 +24,41 @@ public struct Lease: Sendable, Identifiable {
     public let crashes: Int
 
     let number: Int64
+    /// When it was leased, by Redis' clock and by this process's.
+    private let leasedAt: (redis: UnixMilliseconds, here: MonotonicInstant)
+
+    /// How long ago it was first seen; by Redis' clock, so that a worker whose own is wrong does not bury what is new.
+    public var age: Duration { leasedAt.redis - firstSeen + leasedAt.here.elapsed }
 
     /// Whether it is a suspect, leased with nothing beside it.
     public var isAlone: Bool { id.utf8.contains(UInt8(ascii: "!")) }
 
-    init?(id: String, queue: String, entry: [UInt8], leasedAt: Int64) {
+    init?(id: String, queue: String, entry: [UInt8], leasedAt: (redis: UnixMilliseconds, here: MonotonicInstant)) {
         guard let number = Self.number(of: id), let header = JobEntry(entry) else { return nil }
         self.id = id
         self.queue = queue
         self.number = number
         submission = header.submission
         attempts = header.attempts
-        firstSeen = UnixMilliseconds(header.firstSeenMs ?? leasedAt)
+        self.leasedAt = leasedAt
+        firstSeen = header.firstSeenMs.map { UnixMilliseconds($0) } ?? leasedAt.redis
         crashes = header.crashes
         payload = header.payloadOffset == 0 ? entry : Array(entry[header.payloadOffset...])
     }
 
     /// A lease whose entry cannot be read, just to bury it.
-    init(unreadable id: String, number: Int64, queue: String, entry: [UInt8], leasedAt: Int64) {
+    init(
+        unreadable id: String, number: Int64, queue: String, entry: [UInt8],
+        leasedAt: (redis: UnixMilliseconds, here: MonotonicInstant)
+    ) {
         self.id = id
         self.number = number
         self.queue = queue
         payload = entry
         submission = nil
         attempts = 0
-        firstSeen = UnixMilliseconds(leasedAt)
+        firstSeen = leasedAt.redis
+        self.leasedAt = leasedAt
         crashes = 0
     }
 

@@ -57,7 +57,9 @@ final class ReceiptPipeline {
     ///
     /// Begun anew, by whoever leases it next: if it cannot even be put aside now, it is adopted or reaped later.
     private func putAside(_ lease: Lease, _ error: any Error) async {
-        logger.warning("receipt put aside", ["queue": .string(lease.queue), "error": .string("\(error)")])
+        if lease.isWorthALine {
+            logger.warning("receipt put aside", ["queue": .string(lease.queue), "error": .string("\(error)")])
+        }
         noteAge(lease)
         if let error = error as? LedgerError, !error.isRetryable, isOverdue(lease) {
             // Damaged data do not heal by themselves: a human has to see it.
@@ -68,12 +70,12 @@ final class ReceiptPipeline {
     }
 
     private func isOverdue(_ lease: Lease) -> Bool {
-        lease.attempts >= retry.attemptsMin && UnixMilliseconds.now - lease.firstSeen >= retry.horizon
+        lease.attempts >= retry.attemptsMin && lease.age >= retry.horizon
     }
 
     /// Called for every attempt that ends without a result.
     private func noteAge(_ lease: Lease) {
-        if UnixMilliseconds.now - lease.firstSeen >= retry.alarmAge { metrics.countLate(queue: lease.queue) }
+        if lease.age >= retry.alarmAge { metrics.countLate(queue: lease.queue) }
     }
 
     // MARK: - Receipts
@@ -91,7 +93,7 @@ final class ReceiptPipeline {
         if lease.submission == nil {
             // Pushed by another program: from now on it can be polled.
             let pending = SubmissionStatus(.pending, player: submission.player)
-            lease = try jobs.identify(lease, as: id.rawValue, pendingStatus: pending.json)
+            lease = try await jobs.identify(lease, as: id.rawValue, pendingStatus: pending.json)
         }
         let held = HeldReceipt(lease: lease, submission: submission, id: id)
         let verdict = await verifier.verify(submission, catalogue: catalogue, attempt: lease.verificationAttempt)
@@ -171,7 +173,10 @@ final class ReceiptPipeline {
         noteAge(held.lease)
         guard !isOverdue(held.lease) else { return try await bury(held, ["no-answer", cause]) }
         let delay = delay(held.lease, atLeast: after)
-        logger.info("receipt postponed", held.logFields(["cause": .string(cause), "delayMs": .milliseconds(delay)]))
+        if held.lease.isWorthALine {
+            logger.info(
+                "receipt postponed", held.logFields(["cause": .string(cause), "delayMs": .milliseconds(delay)]))
+        }
         let status = SubmissionStatus(
             .pending, player: held.submission.player, retryAfterMilliseconds: delay.inMilliseconds)
         _ = try await jobs.retry(held.lease, after: delay, status: status.json)
@@ -256,7 +261,12 @@ extension VerifiedPurchase {
 }
 
 extension Lease {
+    /// Whether to log that this attempt brought nothing: the first, second, fourth, eighth, … of each job.
+    ///
+    /// What a hundred thousand receipts wait for in an outage is said often enough by the first few lines.
+    fileprivate var isWorthALine: Bool { (attempts + 1).nonzeroBitCount == 1 }
+
     fileprivate var verificationAttempt: VerificationAttempt {
-        VerificationAttempt(number: attempts + 1, age: UnixMilliseconds.now - firstSeen)
+        VerificationAttempt(number: attempts + 1, age: age)
     }
 }

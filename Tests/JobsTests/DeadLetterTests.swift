@@ -24,6 +24,17 @@ import Testing
         }
     }
 
+    @Test(arguments: [("pending", "dead"), ("credited", "credited"), ("rejected", "rejected")])
+    @LoopActor func buriedWithoutAStatusNobodyIsLeftWaiting(_ state: String, _ after: String) async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            let lease = try await worker.submitAndLease("0-a", on: bench.front())
+            try await bench.raw("SET", bench.keys.status("0-a"), text(statusJSON(state)) ?? "")
+            #expect(try await worker.bury(lease, reasons: ["why"], status: nil) != nil)
+            #expect(try await bench.status("0-a") == text(statusJSON(after)))
+        }
+    }
+
     @Test @LoopActor func malformedOneIsCutAndCannotBeReplayed() async throws {
         try await Bench.run { bench in
             let worker = try await bench.worker("w1")

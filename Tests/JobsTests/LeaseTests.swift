@@ -74,7 +74,7 @@ import Testing
             try await bench.push(#"{"bare":true}"#)
             let bare = try #require(try await worker.lease(queue: "apple", max: 1).first)
             #expect(bare.submission == nil)
-            let lease = try worker.identify(bare, as: "0-x", pendingStatus: statusJSON("pending"))
+            let lease = try await worker.identify(bare, as: "0-x", pendingStatus: statusJSON("pending"))
             #expect(lease.submission == "0-x")
             #expect(try await bench.status("0-x") == text(statusJSON("pending")))
             #expect(worker.holds(lease))
@@ -86,13 +86,40 @@ import Testing
         }
     }
 
+    @Test @LoopActor func bareJobThatWasInACrashedWorkerIsNamedAtOnce() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            let running = bench.keys.prefix + "running:w1"
+            try await bench.push("T1 - 2 17 1 0\n{}")
+            let bare = try #require(try await worker.lease(queue: "apple", max: 1).first)
+            _ = try await worker.identify(bare, as: "0-x", pendingStatus: statusJSON("pending"))
+            #expect(try await bench.raw("HGET", running, bare.id).text == "T1 0-x 2 17 1 0\n{}")
+            // Said too late it does not bring back what others have by now.
+            try await bench.raw("DEL", running)
+            _ = try await worker.identify(bare, as: "0-x", pendingStatus: statusJSON("pending"))
+            #expect(try await bench.running(worker) == 0)
+        }
+    }
+
+    @Test @LoopActor func ageIsCountedByRedissClock() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.push("T1 0-a 0 \(try await bench.serverNow() - 3_600_000) 0 0\n{}")
+            try await bench.push("{}")
+            let leases = try await worker.lease(queue: "apple", max: 2)
+            #expect(leases.count == 2)
+            #expect(leases[0].age >= .seconds(3600) && leases[0].age < .seconds(3660))
+            #expect(leases[1].age < .seconds(60))
+        }
+    }
+
     @Test @LoopActor func identifyingDoesNotHideACredit() async throws {
         try await Bench.run { bench in
             let worker = try await bench.worker("w1")
             try await bench.raw("SET", bench.keys.status("0-x"), text(statusJSON("credited")) ?? "")
             try await bench.push("{}")
             let bare = try #require(try await worker.lease(queue: "apple", max: 1).first)
-            _ = try worker.identify(bare, as: "0-x", pendingStatus: statusJSON("pending"))
+            _ = try await worker.identify(bare, as: "0-x", pendingStatus: statusJSON("pending"))
             #expect(try await bench.status("0-x") == text(statusJSON("credited")))
         }
     }

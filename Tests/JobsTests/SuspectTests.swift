@@ -133,6 +133,19 @@ import Testing
         }
     }
 
+    @Test @LoopActor func bareJobThatEndsThreeWorkersAloneIsBuriedUnderItsSubmission() async throws {
+        try await Bench.run { bench in
+            try await bench.raw("LPUSH", bench.keys.queue("apple").suspects, "T1 - 0 17 3 2\n{}")
+            let victim = try await bench.worker("victim")
+            let alone = try #require(try await victim.lease(queue: "apple", max: 1).first)
+            _ = try await victim.identify(alone, as: "0-bare", pendingStatus: statusJSON("pending"))
+            try await bench.die(victim)
+            #expect(try await bench.worker("reaper").sweep().buried == 1)
+            #expect(try await bench.status("0-bare") == text(statusJSON("dead")))
+            #expect(try await bench.front().deadLetters().first?.submission == "0-bare")
+        }
+    }
+
     @Test @LoopActor func suspectThatSurvivesIsNoSuspectAnyMore() async throws {
         try await Bench.run { bench in
             let worker = try await bench.worker("w1")

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- Moves leased jobs to the dead letters, with their reasons; a batch.
 -- KEYS     meta, running of the worker, dead, dead index, then for each call: status
--- ARGV     incarnation, status seconds, channel, then for each call: lease, submission, bytes to keep, reasons (a
---          JSON array), status JSON (empty: none)
+-- ARGV     incarnation, status seconds, channel, then for each call: lease, submission or "-", bytes to keep, reasons (a
+--          JSON array), status JSON (empty: "pending" becomes "dead", for whoever knows the submission)
 -- RETURNS  for each call the id among the dead, or "" when the lease was not the worker's any more (nothing changed)
 local running, seconds = KEYS[2], ARGV[2]
 local told = {}
@@ -10,10 +10,13 @@ local told = {}
 local function bury(status_key, lease, submission, keep, reasons, status)
     local entry = redis.call('HGET', running, lease)
     if not entry then return '' end
-    local credited = status ~= '' and is_credited(status_key)
+    -- Typed reads first: nothing after the HDEL may fail, for Redis does not roll a script back.
+    local credited = is_credited(status_key)
     local id = inter(KEYS[3], KEYS[4], keep, string.match(lease, '^[%w_-]*'), reasons, entry, submission)
     redis.call('HDEL', running, lease)
-    if status ~= '' and not credited then
+    if status == '' and declare_dead(status_key, seconds) then
+        told[#told + 1] = submission
+    elseif status ~= '' and not credited then
         redis.call('SET', status_key, status, 'EX', seconds)
         told[#told + 1] = submission
     end

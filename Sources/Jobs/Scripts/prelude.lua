@@ -29,6 +29,15 @@ local function is_credited(status_key)
     return redis.call('GETRANGE', status_key, 0, 18) == '{"state":"credited"'
 end
 
+-- Nobody will work on this job again by itself: whoever asks hears "dead" instead of "pending", the rest as it was.
+-- Returns whether there was such a status.
+local function declare_dead(status_key, seconds)
+    if redis.call('GETRANGE', status_key, 0, 17) ~= '{"state":"pending"' then return false end
+    local status = redis.call('GET', status_key)
+    redis.call('SET', status_key, '{"state":"dead"' .. string.sub(status, 19), 'EX', seconds)
+    return true
+end
+
 -- Puts an entry among the dead: HASH id -> one line of JSON, a line feed, the entry itself. The typed reads come
 -- first because Redis does not roll a script back.
 local function inter(dead, index, keep_bytes, queue, reasons, entry, known)

@@ -52,9 +52,7 @@ local function recover(lease, entry)
     end
     redis.call('HDEL', running, lease)
     if submission ~= '-' then
-        if fate == 'buried' and redis.call('GETRANGE', status_key, 0, 17) == '{"state":"pending"' then
-            local status = redis.call('GET', status_key)
-            redis.call('SET', status_key, '{"state":"dead"' .. string.sub(status, 19), 'EX', ARGV[12])
+        if fate == 'buried' and declare_dead(status_key, ARGV[12]) then
             told[#told + 1] = submission
         else
             redis.call('EXPIRE', status_key, ARGV[12])
