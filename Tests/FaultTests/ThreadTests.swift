@@ -10,7 +10,7 @@ extension RealProcessTests {
     ///
     /// Method: libuv's pool, which resolves names, is held to one
     /// thread; then a process may ever have two: that one, which does next to nothing, and the loop's. A task on Swift's
-    /// global pool would need a third.
+    /// global pool would need a third, and each return from there is counted by the loop.
     @Test @LoopActor func noneOfOurCodeRunsOffTheLoopsThread() async throws {
         var configuration = FaultHarness.Configuration()
         configuration.workers = 1
@@ -29,6 +29,10 @@ extension RealProcessTests {
                 harness.emulator.setFaults(knobs, for: "*")
                 try await Customer(harness, at: round % 2 == 0 ? .apple : .google).insist()
                 look()
+            }
+            for process in harness.processes {
+                let strangers = try await harness.metric("teller_loop_jobs_from_other_threads_total", of: process)
+                #expect(strangers == 0, "\(process.name)")
             }
             harness.redis.freeze()
             look()

@@ -22,6 +22,12 @@ struct ProcessMetrics {
         rows.append(("process_max_fds", "Most file descriptors allowed.", "gauge", Self.descriptorsMax()))
         rows.append(("process_open_fds", "Open file descriptors.", "gauge", Self.openDescriptors()))
         rows.append(("process_start_time_seconds", "Start of the process, Unix time.", "gauge", startSeconds))
+        rows.append(
+            (
+                "teller_loop_jobs_from_other_threads_total",
+                "Jobs that other threads handed to the event loop: next to none, or work leaks to a thread pool.",
+                "counter", Double(EventLoop.shared.jobsFromOtherThreads)
+            ))
         for row in rows {
             PrometheusText.appendHeader(row.name, row.help, type: row.type, to: &text)
             PrometheusText.append(row.name, "", PrometheusText.number(row.value), to: &text)
