@@ -12,7 +12,7 @@ extension RealProcessTests {
         var configuration = FaultHarness.Configuration()
         configuration.workers = 1
         try await FaultHarness.running(configuration) { harness in
-            harness.emulator.setFaults(FaultKnobs(latency: .seconds(1)), for: "apple")
+            harness.emulator.setFaults(FaultKnobs(latency: Self.slowStore), for: "apple")
             let customers = try (0..<5).map { _ in try Customer(harness, at: .apple) }
             for customer in customers { try await customer.push() }
             let worker = harness.workers[0]
@@ -53,7 +53,7 @@ extension RealProcessTests {
 
     @Test @LoopActor func anAPIThatIsToldToStopAnswersWhatItHolds() async throws {
         try await FaultHarness.running { harness in
-            harness.emulator.setFaults(FaultKnobs(latency: .seconds(4)), for: "apple")
+            harness.emulator.setFaults(FaultKnobs(latency: Self.slowStore * 2), for: "apple")
             let customer = try Customer(harness, at: .apple)
             let answer = Task(executorPreference: EventLoop.shared) { @LoopActor @Sendable in
                 try await customer.post(wait: 20)

@@ -11,6 +11,8 @@ import Testing
 extension RealProcessTests {
     /// A worker that ends takes nothing with it.
     static let orphanPromise: Duration = .seconds(5)
+    /// A store so slow that what was asked is not answered before the test has seen it and done its next step.
+    static let slowStore: Duration = .seconds(5)
     /// An outage of Redis ends when Redis is back.
     static let resumePromise: Duration = .seconds(2)
 }
