@@ -92,7 +92,7 @@ public final class BlockingConnection {
                 try await validate(RedisHandshake(link: fresh))
             } catch {
                 fresh.close(RedisError(.notConnected, "refused"))
-                throw error as? RedisError ?? RedisError(.refused, "the server was refused: \(error)")
+                throw error as? RedisError ?? RedisError(.refused, "\(error)")
             }
         }
         guard !isStopped, fresh.isOpen else {

@@ -11,6 +11,7 @@
 //     BlockingConnection   BLMOVE on a socket of its own
 //     RedisSubscriber      publish/subscribe; resubscribes
 //     RedisSafety          is this server fit to hold money?
+//     RedisSafetyGuard     refuses one that is not, at every connect, and says what is to be done
 //
 // On a crash of this process: commands that were written may or may not have been applied, exactly as with
 // `connectionLost`; the protocol of Jobs and Ledger is built on that. On a crash of the server: with `appendfsync always`

@@ -58,12 +58,16 @@ public final class RedisConnection: RedisCommanding {
     /// True when a command sent now would be written to a server that passed ``RedisConfiguration/validate``.
     public var isConnected: Bool { usableLink != nil }
 
+    /// Why ``isConnected`` is false; nil when it is true.
+    public var failure: RedisError? { isConnected ? nil : lastFailure }
+
     /// Commands that wait for their replies.
     public var inFlightCount: Int { link?.inFlightCount ?? 0 }
 
     /// Waits until the connection can be used.
     ///
-    /// - Throws: The last failure when `limit` passes first; a wrong password, missing permission and the like at once.
+    /// - Throws: The last failure when `limit` passes first; a wrong password, missing permission, a refusal and the
+    ///   like at once.
     public func ready(within limit: Duration) async throws(RedisError) {
         guard usableLink == nil else { return }
         guard try await waitUntilReady(before: .now + limit) else { throw lastFailure }
@@ -190,7 +194,7 @@ public final class RedisConnection: RedisCommanding {
             } catch let error as RedisError {
                 throw error
             } catch {
-                throw RedisError(.refused, "the server was refused: \(error)")
+                throw RedisError(.refused, "\(error)")
             }
         }
         guard link.isOpen, !isStopping else { throw RedisError(.notConnected, "lost while it was checked") }

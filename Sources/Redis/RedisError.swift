@@ -104,7 +104,7 @@ public struct RedisError: Error, Equatable, Sendable, CustomStringConvertible {
 
     /// True when connecting again cannot help until somebody changes the configuration.
     var isWrongConfiguration: Bool {
-        kind == .wrongPassword || kind == .noAuth || kind == .noPermission
+        kind == .wrongPassword || kind == .noAuth || kind == .noPermission || kind == .refused
     }
 
     /// The class and the text.

@@ -13,8 +13,19 @@ public struct SafetyViolation: Error, Equatable, Sendable, CustomStringConvertib
     public var description: String { "\(rule): found \(found). Fix: \(fix)" }
 }
 
-/// The settings without which a Redis must not hold money (design §5): every acknowledged write is on disk, nothing is
-/// evicted, and the server is the primary.
+/// What is known about the safety of a Redis.
+public struct SafetyFindings: Sendable, Equatable {
+    /// Rules that do not hold; each is a reason not to let the server hold money.
+    public var violations: [SafetyViolation] = []
+    /// Rules of which it is not known whether they hold, and which are no reason to refuse the server.
+    public var doubts: [SafetyViolation] = []
+
+    /// Nothing that speaks against the server.
+    public init() {}
+}
+
+/// The settings without which a Redis must not hold money (design §5): every acknowledged write is on disk and comes back
+/// from there, nothing is evicted, and the server is the primary.
 @LoopActor
 public struct RedisSafety {
     private struct Rule {
@@ -34,28 +45,30 @@ public struct RedisSafety {
         ),
     ]
 
-    /// Asks the server (CONFIG GET, ROLE) and returns what is wrong; empty when all is well.
+    /// Asks the server (CONFIG GET, ROLE, ACL DRYRUN) and returns what is wrong; nothing when all is well.
     ///
-    /// - Throws: When the server cannot be asked at all. A missing permission is a violation, not an error.
-    public static func check(_ redis: some RedisCommanding) async throws(RedisError) -> [SafetyViolation] {
-        var violations: [SafetyViolation] = []
+    /// - Throws: When the server cannot be asked at all. A missing permission is a finding, not an error.
+    public static func check(_ redis: some RedisCommanding) async throws(RedisError) -> SafetyFindings {
+        var findings = SafetyFindings()
         for rule in rules {
             let found: String
             do throws(RedisError) {
                 let reply = try await redis.send(["CONFIG", "GET", .string(rule.setting)], idempotent: true)
                 found = reply.elements?.dropFirst().first?.text ?? "nothing (the server does not know the setting)"
             } catch  where error.kind == .noPermission {
-                violations.append(notAllowed("\(rule.setting) \(rule.value)", "CONFIG GET", "+config|get"))
+                findings.violations.append(notAllowed("\(rule.setting) \(rule.value)", "CONFIG GET", "+config|get"))
                 continue
             }
             guard found != rule.value else { continue }
             let fix =
                 "redis-cli CONFIG SET \(rule.setting) \(rule.value), and the line \"\(rule.setting) \(rule.value)\" in "
                 + "redis.conf (\(rule.why))"
-            violations.append(SafetyViolation(rule: "\(rule.setting) \(rule.value)", found: found, fix: fix))
+            findings.violations.append(
+                SafetyViolation(rule: "\(rule.setting) \(rule.value)", found: found, fix: fix))
         }
-        if let violation = try await checkRole(redis) { violations.append(violation) }
-        return violations
+        if let violation = try await checkRole(redis) { findings.violations.append(violation) }
+        try await checkReader(redis, &findings)
+        return findings
     }
 
     private static func checkRole(_ redis: some RedisCommanding) async throws(RedisError) -> SafetyViolation? {
@@ -70,9 +83,61 @@ public struct RedisSafety {
         }
     }
 
+    // MARK: - Who reads the append-only file
+
+    private static let readerRule = "user default ~* +@all"
+
+    /// What a transaction in the append-only file may consist of: the writes of Teller's scripts, in the form in which
+    /// Redis hands them on (EXPIRE as PEXPIREAT, BLMOVE as LMOVE, a key that expired on the way as DEL).
+    package static let replayedWrites: [[String]] = [
+        ["HSETNX", "teller:claims:0", "digest", "user"], ["HSETNX", "teller:{0}:any", "field", "value"],
+        ["HSET", "teller:{0}:any", "field", "value"], ["HDEL", "teller:{0}:any", "field"],
+        ["RPUSH", "teller:{0}:any", "entry"], ["LPUSH", "teller:{0}:any", "job"], ["RPOP", "teller:{0}:any"],
+        ["LMOVE", "teller:{0}:any", "teller:{0}:other", "RIGHT", "LEFT"], ["SET", "teller:{0}:any", "status"],
+        ["DEL", "teller:{0}:any"], ["PEXPIREAT", "teller:{0}:any", "1"], ["ZADD", "teller:{0}:any", "1", "member"],
+        ["ZREM", "teller:{0}:any", "member"], ["ZPOPMIN", "teller:{0}:any"],
+        ["ZREMRANGEBYSCORE", "teller:{0}:any", "0", "1"],
+    ]
+
+    /// Redis 7 reads the append-only file as the user "default", although nobody logs in as that one.
+    ///
+    /// It checks each command between MULTI and EXEC, which is what a script leaves there, against its rights. What they do
+    /// not allow is dropped, with a line in the log (https://github.com/redis/redis/issues/14541).
+    private static func checkReader(
+        _ redis: some RedisCommanding, _ findings: inout SafetyFindings
+    ) async throws(RedisError) {
+        for write in replayedWrites {
+            do throws(RedisError) {
+                let question = ["ACL", "DRYRUN", "default"] + write
+                let answer = try await redis.send(question.map(RedisArgument.string), idempotent: true).text ?? ""
+                guard answer != "OK" else { continue }
+                let fix =
+                    "redis-cli ACL SETUSER default ~* &* +@all, and the line \"user default off resetpass ~* &* +@all\" in "
+                    + "redis.conf, before the next restart (which otherwise drops what scripts wrote, credits too)"
+                findings.violations.append(SafetyViolation(rule: readerRule, found: answer, fix: fix))
+            } catch  where error.kind == .noPermission {
+                findings.doubts.append(notAllowed(readerRule, "ACL DRYRUN", "+acl|dryrun"))
+            } catch  where error.isAnswer {
+                findings.doubts.append(
+                    SafetyViolation(
+                        rule: readerRule, found: "unknown, since ACL DRYRUN failed (\(error))",
+                        fix: "use Redis 7.0 or newer, and see \"default\" in deploy/redis.conf"))
+            }
+            // One command that is not allowed, or one refusal to tell, says it all.
+            if !findings.doubts.isEmpty || findings.violations.last?.rule == readerRule { return }
+        }
+    }
+
     private static func notAllowed(_ rule: String, _ command: String, _ permission: String) -> SafetyViolation {
         SafetyViolation(
             rule: rule, found: "unknown, since the ACL user may not use \(command)",
-            fix: "redis-cli ACL SETUSER <user> \(permission)")
+            fix: "redis-cli ACL SETUSER <user> \(permission), and the same on the line of that user in redis.conf")
+    }
+}
+
+extension RedisError {
+    /// Whether the server answered, and not with one of the errors that have a kind of their own.
+    fileprivate var isAnswer: Bool {
+        if case .other = kind { true } else { false }
     }
 }

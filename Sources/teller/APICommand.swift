@@ -84,10 +84,10 @@ private final class APIProcess {
     }
 
     private func listenForOperations() throws {
-        let redis = foundations.redis
+        let foundations = foundations
         let operations = OperationsListener(
             .at(addresses.operations), metrics: foundations.metrics, logger: foundations.logger,
-            readiness: { redis.isConnected ? [:] : ["redis": "not connected, or not safe: see the log"] })
+            readiness: { foundations.redisTrouble.map { ["redis": $0] } ?? [:] })
         let port = try operations.start()
         foundations.logger.notice("operations listener", ["port": .count(port)])
         self.operations = operations

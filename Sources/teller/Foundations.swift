@@ -17,6 +17,7 @@ struct Foundations {
     let metrics = Metrics()
     let redisConfiguration: RedisConfiguration
     let redis: RedisConnection
+    let safety: RedisSafetyGuard
 
     /// Options that every command with a configuration has.
     nonisolated static let options = [
@@ -36,9 +37,13 @@ struct Foundations {
         sink = LogSink(format: configuration.logFormat)
         logger = Logger(label: label, sink: sink, level: logLevel ?? configuration.logLevel)
         for warning in warnings { logger.warning("configuration", ["message": .string(warning)]) }
+        // Who typed the command is told by its exit.
+        safety = RedisSafetyGuard(
+            allowUnsafe: configuration.redis.allowUnsafe,
+            logger: logLevel == nil || configuration.redis.allowUnsafe ? logger : .disabled)
         redisConfiguration = RedisConfiguration(
             address: try Self.address(configuration),
-            validate: Self.validation(logger, allowUnsafe: configuration.redis.allowUnsafe))
+            validate: safety.validation)
         redis = RedisConnection(redisConfiguration, logger: logger, metrics: metrics)
     }
 
@@ -48,18 +53,32 @@ struct Foundations {
     /// Connects, and reads what `teller init` wrote; refuses a Redis that is wrong, and waits for one that is not there
     /// yet: for up to `limit`, or for ever.
     func connect(within limit: Duration? = nil) async throws -> Meta {
+        try await waitForRedis(within: limit)
+        return try await Meta.read(redis)
+    }
+
+    /// Connects to a Redis that may not have been initialised; else as ``connect(within:)``.
+    func waitForRedis(within limit: Duration? = nil) async throws {
         redis.start()
         let began = MonotonicInstant.now
         while true {
             do throws(RedisError) {
-                try await redis.ready(within: min(limit ?? .seconds(5), .seconds(5)))
-                break
+                return try await redis.ready(within: min(limit ?? .seconds(5), .seconds(5)))
             } catch {
-                guard error.isRetryable, limit.map({ began.elapsed < $0 }) ?? true else { throw error }
+                guard error.isRetryable, limit.map({ began.elapsed < $0 }) ?? true else { throw explained(error) }
                 logger.warning("waiting for redis", ["error": .string(error.description)])
             }
         }
-        return try await Meta.read(redis)
+    }
+
+    /// Why Redis cannot be used at the moment, for `/readyz`; nil when it can.
+    var redisTrouble: String? {
+        redis.failure.map { $0.kind == .refused ? safety.refusal?.list ?? $0.description : $0.description }
+    }
+
+    private func explained(_ error: RedisError) -> any Error {
+        guard error.kind == .refused, let refusal = safety.refusal else { return error }
+        return RefusedRedis(list: refusal.list)
     }
 
     func catalogue() throws -> Catalogue {
@@ -124,17 +143,14 @@ struct Foundations {
         }
         return [UInt8](data)
     }
+}
 
-    private static func validation(_ logger: Logger, allowUnsafe: Bool) -> RedisConfiguration.Validation {
-        { handshake in
-            for violation in try await RedisSafety.check(handshake) {
-                if allowUnsafe {
-                    logger.warning("redis is not safe", ["violation": .string(violation.description)])
-                    continue
-                }
-                logger.error("redis is not safe", ["violation": .string(violation.description)])
-                throw violation
-            }
-        }
+/// A Redis that is not safe, as it is told to who typed the command.
+private struct RefusedRedis: Error, CustomStringConvertible {
+    let list: String
+
+    var description: String {
+        "this Redis is not safe to hold money (--allow-unsafe-redis goes on all the same):\n  "
+            + list.replacing("\n", with: "\n  ")
     }
 }

@@ -17,8 +17,7 @@ let initCommand = Command(
     ]
 ) { arguments in
     let foundations = try Foundations(arguments, label: "init", logLevel: .error)
-    foundations.redis.start()
-    try await foundations.redis.ready(within: .seconds(10))
+    try await foundations.waitForRedis(within: Foundations.patience)
     let buckets = try arguments.integer("buckets", in: 1...16_777_216, default: Meta.bucketsDefault)
     let outcome = try await Meta.initialise(
         foundations.redis, buckets: buckets, isProduction: arguments.has("production"))

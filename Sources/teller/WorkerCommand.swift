@@ -92,13 +92,19 @@ private final class WorkerProcess {
     }
 
     private func listen() throws {
-        let jobs = jobs
+        let (jobs, foundations) = (jobs, foundations)
         let operations = OperationsListener(
             .at(address), metrics: foundations.metrics, logger: foundations.logger,
             readiness: {
                 // PING on another connection stays green while leasing hangs; only a lease that came back counts.
-                guard let last = jobs?.lastLeaseRoundTrip else { return ["lease": "none has come back yet"] }
-                return last.elapsed < .seconds(5) ? [:] : ["lease": "none has come back for 5 s"]
+                var missing: [String: String] = [:]
+                missing["redis"] = foundations.redisTrouble
+                if let last = jobs?.lastLeaseRoundTrip {
+                    if last.elapsed >= .seconds(5) { missing["lease"] = "none has come back for 5 s" }
+                } else {
+                    missing["lease"] = "none has come back yet"
+                }
+                return missing
             })
         let port = try operations.start()
         foundations.logger.notice("operations listener", ["port": .count(port)])

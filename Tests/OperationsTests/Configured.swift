@@ -90,9 +90,3 @@ struct Configured {
         return "{" + members.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
     }
 }
-
-/// The files of the repository.
-enum Repository {
-    static let root = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3)
-        .joined(separator: "/")
-}

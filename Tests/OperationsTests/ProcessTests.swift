@@ -278,14 +278,50 @@ import Testing
                 RedisConfiguration(address: try RedisAddress(url: town.server.url)), logger: .disabled, metrics: nil)
             redis.start()
             try await redis.ready(within: .seconds(20))
-            _ = try await redis.send(["CONFIG", "SET", "appendfsync", "everysec"])
+            _ = try await redis.send(["CONFIG", "SET", "appendfsync", "everysec", "maxmemory-policy", "allkeys-lru"])
             await redis.stop()
             let refused = try await town.teller("init")
-            #expect(refused.code == 1 && refused.errors.contains("appendfsync"), "\(refused)")
+            #expect(refused.code == 1 && refused.output.isEmpty)
+            let lines = refused.errors.split(separator: "\n")
+            #expect(lines.count == 3 && lines.first?.contains("--allow-unsafe-redis") == true, "\(refused)")
+            #expect(lines.dropFirst().allSatisfy { $0.contains("Fix: redis-cli CONFIG SET") }, "\(refused)")
             let forced = try await town.teller("init", "--allow-unsafe-redis")
             #expect(forced.code == 0, "\(forced)")
             let api = try await town.teller("api")
             #expect(api.code == 1 && api.errors.contains("appendfsync"), "\(api)")
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3))) func redisThatBecomesUnsafeIsRefusedAndEverybodySaysWhy() async throws {
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            let programs = [try town.start("api"), try town.start("worker")]
+            let redis = RedisConnection(
+                RedisConfiguration(address: try RedisAddress(url: town.server.url)), logger: .disabled, metrics: nil)
+            redis.start()
+            try await redis.ready(within: .seconds(20))
+            for program in programs { _ = try await town.line("started", in: program) }
+            for (value, status) in [("everysec", 503), ("always", 200)] {
+                _ = try await redis.send(["CONFIG", "SET", "appendfsync", .string(value)])
+                for kind in ["normal", "pubsub"] {
+                    _ = try await redis.send(["CLIENT", "KILL", "TYPE", .string(kind), "SKIPME", "yes"])
+                }
+                for program in programs {
+                    let port = try await town.line("operations listener", in: program).int64("port")
+                    try await eventually("/readyz to say \(status) and why") {
+                        let answer = try await town.get(port, "/readyz")
+                        return answer.status == status
+                            && (status == 200 || answer.text.contains("Fix: redis-cli CONFIG SET appendfsync always"))
+                    }
+                }
+            }
+            await redis.stop()
+            for program in programs {
+                program.signal(SIGTERM)
+                #expect(try await program.end(within: .seconds(30)) == 0)
+                let said = program.errors.split(separator: "\n").count { $0.contains("Fix: redis-cli CONFIG SET") }
+                #expect(said == 1, "\(program.errors)")
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 import Commerce
 import Foundation
 import ServiceRuntime
+import TestSupport
 import Testing
 import Verification
 
