@@ -38,7 +38,7 @@ public struct Meta: Sendable, Equatable {
                 "Initialised: incarnation \(meta.incarnation), \(meta.partitions) partition(s), \(meta.buckets) claim buckets, "
                     + "schema \(meta.schema), \(meta.isProduction ? "production" : "not production")."
             case .alreadyThere(let meta):
-                "Already initialised at \(meta.createdAt.rfc3339) (incarnation \(meta.incarnation), "
+                "Already initialised at \(meta.createdAt.rfc3339) (incarnation \(meta.incarnation), \(meta.buckets) claim buckets, "
                     + "\(meta.isProduction ? "production" : "not production")); nothing was changed."
             }
         }
@@ -69,6 +69,27 @@ public struct Meta: Sendable, Equatable {
                 "there are Teller's keys (such as \(example)) but no meta hash: the data are damaged, restore them"
             }
         }
+    }
+
+    /// In what these data differ from a request to initialise them.
+    ///
+    /// - Parameters:
+    ///   - buckets: nil when none were asked for.
+    ///   - isProduction: only `true` asks for anything.
+    /// - Returns: A line each, with what to do; none when the data are as asked.
+    public func differences(fromBuckets buckets: Int?, isProduction: Bool) -> [String] {
+        var lines: [String] = []
+        if let buckets, buckets != self.buckets {
+            lines.append(
+                "These data have \(self.buckets) claim buckets, not \(buckets), and keep them for life: leave --buckets out, "
+                    + "or take an empty Redis.")
+        }
+        if isProduction, !self.isProduction {
+            lines.append(
+                "These data are not marked as production. If they are a test's, take an empty Redis; if they are "
+                    + "production's, mark them: redis-cli HSET '\(JobKeys(partition: 0).meta)' production 1")
+        }
+        return lines
     }
 
     /// Writes the meta hash of a new Redis; never over an existing one.

@@ -272,6 +272,22 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(3))) func initSaysWhatDiffersFromTheDataThatAreThere() async throws {
+        try await Town.run { town in
+            #expect(try await town.teller("init", "--buckets", "1024").code == 0)
+            for same in [[], ["--buckets", "1024"]] {
+                let run = try await TellerProgram.run(
+                    ["init"] + same + ["--config", town.directory + "/teller.json"])
+                #expect(run.code == 0 && run.output.contains("1024 claim buckets"), "\(run)")
+            }
+            let buckets = try await town.teller("init", "--buckets", "2048")
+            #expect(buckets.code == 1 && buckets.output.contains("1024 claim buckets, not 2048"), "\(buckets)")
+            let production = try await town.teller("init", "--production")
+            #expect(production.code == 1 && production.output.contains("HSET 'teller:{0}:meta' production 1"))
+            #expect(!production.output.contains("not 2048"))
+        }
+    }
+
     @Test(.timeLimit(.minutes(3))) func unsafeRedisIsRefusedUnlessToldOtherwise() async throws {
         try await Town.run { town in
             let redis = RedisConnection(
