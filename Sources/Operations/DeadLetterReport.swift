@@ -15,9 +15,10 @@ public struct DeadLetterReport: Sendable {
         guard !letters.isEmpty else { return "No dead letters." }
         var table = TextTable(["id", "queue", "buried", "attempts", "crashes", "submission", "reasons"])
         for letter in letters {
+            let cut = letter.isTruncated ? ["only its beginning was kept"] : []
             table.add([
                 letter.id, letter.queue, letter.buriedAt.rfc3339, "\(letter.attempts)", "\(letter.crashes)",
-                letter.submission ?? "-", letter.reasons.joined(separator: "; "),
+                letter.submission ?? "-", (letter.reasons + cut).joined(separator: "; "),
             ])
         }
         return table.text

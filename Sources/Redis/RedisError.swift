@@ -21,7 +21,7 @@ public struct RedisError: Error, Equatable, Sendable, CustomStringConvertible {
         case busy
         /// NOAUTH: the server wants a password that the address does not have.
         case noAuth
-        /// NOPERM: the ACL user may not do this.
+        /// NOPERM: the ACL user may not do this, or a script may not do it for this user.
         case noPermission
         /// WRONGPASS: user or password is wrong.
         case wrongPassword
@@ -130,6 +130,8 @@ extension RedisError {
             switch code {
             case "MOVED": Self.redirection(words).map { .moved(slot: $0, address: $1) } ?? .protocolError
             case "ASK": Self.redirection(words).map { .ask(slot: $0, address: $1) } ?? .protocolError
+            // What a script was not allowed to do has no code of its own (redis/src/script.c, scriptVerifyACL).
+            case "ERR" where text.contains("The user executing the script can't"): .noPermission
             default: Self.kinds[code] ?? .other(code: String(code.prefix(32)))
             }
         // An unknown command is echoed with the beginning of its arguments, which may be a receipt or a password.

@@ -5,7 +5,8 @@ import ServiceRuntime
 
 private let about = """
     A dead letter is a job that no worker will touch again by itself: malformed, without an answer from the store for
-    72 hours, or at hand when several workers crashed. Nothing is ever removed from them but by replaying.
+    72 hours, or at hand when several workers crashed. Nothing is ever removed from them but by replaying. Of a malformed
+    job only the first 4 KiB are kept; a longer one cannot be replayed: whoever pushed it has to push it again, corrected.
     """
 
 let deadListCommand = Command(
@@ -63,7 +64,7 @@ let deadReplayCommand = Command(
         for id in ids {
             let outcome = try await jobs.replay(id)
             if outcome != .replayed { refused += 1 }
-            print("\(id): \(outcome.rawValue)")
+            print("\(id): \(outcome.explanation)")
         }
         print("\(ids.count - refused) of \(ids.count) replayed")
         return refused == 0 ? 0 : 1
@@ -83,11 +84,27 @@ private func allDead(_ jobs: JobQueue) async throws -> [String] {
     return ids
 }
 
+extension ReplayOutcome {
+    fileprivate var explanation: String {
+        switch self {
+        case .replayed: "replayed"
+        case .missing: "missing: there is no such dead letter"
+        case .truncated:
+            "truncated: only the beginning of this malformed job was kept, so it cannot be replayed; whoever pushed it "
+                + "has to push it again, corrected"
+        case .changed: "changed: the record is not as Teller wrote it, so nothing was done"
+        }
+    }
+}
+
 @LoopActor
 private func withQueue(_ arguments: Arguments, _ body: (JobQueue) async throws -> Int32) async throws -> Int32 {
     let foundations = try Foundations(arguments, label: "dead", logLevel: .error)
-    let jobs = foundations.jobs(try await foundations.connect(within: Foundations.patience))
-    let code = try await body(jobs)
-    await foundations.redis.stop()
-    return code
+    do {
+        let code = try await body(foundations.jobs(try await foundations.connect(within: Foundations.patience)))
+        await foundations.redis.stop()
+        return code
+    } catch {
+        throw foundations.explained(error)
+    }
 }

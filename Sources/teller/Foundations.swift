@@ -76,9 +76,17 @@ struct Foundations {
         redis.failure.map { $0.kind == .refused ? safety.refusal?.list ?? $0.description : $0.description }
     }
 
-    private func explained(_ error: RedisError) -> any Error {
-        guard error.kind == .refused, let refusal = safety.refusal else { return error }
-        return RefusedRedis(list: refusal.list)
+    /// An error of Redis in the words of who can do something about it; others as they are.
+    func explained(_ error: any Error) -> any Error {
+        var cause = error as? RedisError
+        if let problem = error as? Meta.Problem, case .redis(let error) = problem { cause = error }
+        switch cause?.kind {
+        case .refused: return safety.refusal.map { Explanation.refused($0) } ?? error
+        case .noPermission, .noAuth, .wrongPassword:
+            let user = redisConfiguration.address.user ?? "default"
+            return Explanation.forbidden(user: user, error: "\(cause?.message ?? "")")
+        default: return error
+        }
     }
 
     func catalogue() throws -> Catalogue {
@@ -145,12 +153,19 @@ struct Foundations {
     }
 }
 
-/// A Redis that is not safe, as it is told to who typed the command.
-private struct RefusedRedis: Error, CustomStringConvertible {
-    let list: String
+/// What keeps a command from its Redis, as it is told to who typed it.
+private enum Explanation: Error, CustomStringConvertible {
+    case refused(UnsafeRedis)
+    case forbidden(user: String, error: String)
 
     var description: String {
-        "this Redis is not safe to hold money (--allow-unsafe-redis goes on all the same):\n  "
-            + list.replacing("\n", with: "\n  ")
+        switch self {
+        case .refused(let refusal):
+            "this Redis is not safe to hold money (--allow-unsafe-redis goes on all the same):\n  "
+                + refusal.list.replacing("\n", with: "\n  ")
+        case .forbidden(let user, let error):
+            "Redis does not let the user \"\(user)\" do this (\(error)). Who may do what is in deploy/redis.conf; people "
+                + "log in as teller-ops, with redis.url and redis.passwordFile."
+        }
     }
 }

@@ -20,8 +20,13 @@ let initCommand = Command(
     let buckets = try arguments.integer("buckets", in: 1...16_777_216, default: Meta.bucketsDefault)
     let foundations = try Foundations(arguments, label: "init", logLevel: .error)
     try await foundations.waitForRedis(within: Foundations.patience)
-    let outcome = try await Meta.initialise(
-        foundations.redis, buckets: buckets, isProduction: arguments.has("production"))
+    let outcome: Meta.Initialisation
+    do {
+        outcome = try await Meta.initialise(
+            foundations.redis, buckets: buckets, isProduction: arguments.has("production"))
+    } catch {
+        throw foundations.explained(error)
+    }
     print(outcome)
     await foundations.redis.stop()
     guard case .alreadyThere(let meta) = outcome else { return 0 }

@@ -21,10 +21,18 @@ import Testing
     }
 
     @Test(arguments: commands) func helpExplainsTheCommand(command: String) async throws {
-        let run = try await TellerProgram.run(command.split(separator: " ").map(String.init) + ["--help"])
+        for option in ["--help", "-h"] {
+            let run = try await TellerProgram.run(command.split(separator: " ").map(String.init) + [option])
+            #expect(run.code == 0 && run.errors.isEmpty)
+            #expect(run.output.contains("Usage: teller \(command)"))
+            #expect(run.output.split(separator: "\n").allSatisfy { $0.count <= 130 })
+        }
+    }
+
+    @Test func helpExplainsAFamilyOfCommands() async throws {
+        let run = try await TellerProgram.run(["dead", "--help"])
         #expect(run.code == 0 && run.errors.isEmpty)
-        #expect(run.output.contains("Usage: teller \(command)"))
-        #expect(run.output.split(separator: "\n").allSatisfy { $0.count <= 130 })
+        for command in ["list", "show", "replay"] { #expect(run.output.contains("Usage: teller dead \(command)")) }
     }
 
     @Test(
@@ -51,8 +59,11 @@ import Testing
     }
 
     @Test func versionIsPrinted() async throws {
-        let run = try await TellerProgram.run(["version"])
-        #expect(run.code == 0 && run.output.hasPrefix("teller "))
+        for words in [["version"], ["--version"]] {
+            let run = try await TellerProgram.run(words)
+            #expect(run.code == 0 && run.output.hasPrefix("teller ") && run.errors.isEmpty)
+        }
+        #expect(try await TellerProgram.run(["--version", "x"]).code == 2)
     }
 
     @Test func mistakesInTheConfigurationAreToldByEveryCommand() async throws {

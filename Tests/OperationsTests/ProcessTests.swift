@@ -73,6 +73,15 @@ import Testing
             try await TellerProgram.run(words + ["--config", configuration])
         }
 
+        func withRedis(_ body: (RedisConnection) async throws -> Void) async throws {
+            let redis = RedisConnection(
+                RedisConfiguration(address: try RedisAddress(url: server.url)), logger: .disabled, metrics: nil)
+            redis.start()
+            try await redis.ready(within: .seconds(20))
+            try await body(redis)
+            await redis.stop()
+        }
+
         func start(_ command: String) throws -> RunningProgram {
             try RunningProgram(
                 [command, "--config", configuration], environment: [:], directory: directory, name: command)
@@ -168,12 +177,9 @@ import Testing
     }
 
     private func deadLettersAreShownAndReplayed(_ town: Town) async throws {
-        let redis = RedisConnection(
-            RedisConfiguration(address: try RedisAddress(url: town.server.url)), logger: .disabled, metrics: nil)
-        redis.start()
-        try await redis.ready(within: .seconds(20))
-        _ = try await redis.send(["LPUSH", "teller:{0}:pending:apple", #"{"receiptData":"s3cret-receipt"}"#])
-        await redis.stop()
+        try await town.withRedis { redis in
+            _ = try await redis.send(["LPUSH", "teller:{0}:pending:apple", #"{"receiptData":"s3cret-receipt"}"#])
+        }
         var line = ""
         try await eventually(within: .seconds(60), "a dead letter") {
             line = try await town.teller("dead", "list", "--json").output
@@ -193,10 +199,47 @@ import Testing
         #expect(try await town.teller("dead", "show", "nothing").code == 2)
         let missing = try await town.teller("dead", "replay", "nothing")
         #expect(missing.code == 1 && missing.output.contains("nothing: missing"))
+        try await self.nobodyReplaysWithoutTheRights(town, id)
         let replay = try await town.teller("dead", "replay", "--all")
         #expect(replay.code == 0 && replay.output.hasSuffix("1 of 1 replayed\n"))
         try await eventually(within: .seconds(60), "it to be dead again") {
             try await town.teller("dead", "list", "--json").output.contains("malformed-job")
+        }
+    }
+
+    /// As the user of the API, which can read the dead and push, and remove nothing.
+    private func nobodyReplaysWithoutTheRights(_ town: Town, _ id: String) async throws {
+        let acl = try String(contentsOfFile: Repository.root + "/deploy/redis.conf", encoding: .utf8)
+        let line = try #require(acl.split(separator: "\n").first { $0.hasPrefix("user teller-api on ") })
+        let rules = line.split(separator: " ").dropFirst().map { RedisArgument.string(String($0)) }
+        try await town.withRedis { redis in _ = try await redis.send(["ACL", "SETUSER"] + rules + [">p"]) }
+        let run = try await TellerProgram.run(
+            ["dead", "replay", id, "--config", town.directory + "/teller.json"],
+            environment: ["TELLER_REDIS_URL": "redis://teller-api:p@127.0.0.1:\(town.server.port)"])
+        #expect(run.code == 1 && run.errors.contains("does not let the user \"teller-api\""), "\(run)")
+        #expect(run.errors.contains("teller-ops") && run.errors.split(separator: "\n").count == 1)
+    }
+
+    @Test(.timeLimit(.minutes(3))) func jobOfWhichOnlyTheBeginningWasKeptIsNotReplayedAndThatIsSaid() async throws {
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            let worker = try town.start("worker")
+            try await town.withRedis { redis in
+                let job = "{\"receiptData\":\"" + String(repeating: "x", count: 9000)
+                _ = try await redis.send(["LPUSH", "teller:{0}:pending:apple", .string(job)])
+            }
+            var list = ""
+            try await eventually("a dead letter") {
+                list = try await town.teller("dead", "list").output
+                return list.contains("malformed-job")
+            }
+            #expect(list.contains("only its beginning was kept"))
+            let id = try JSONView.parse(try await town.teller("dead", "list", "--json").output).string("id")
+            let replay = try await town.teller("dead", "replay", id)
+            #expect(replay.code == 1 && replay.output.contains("\(id): truncated: "), "\(replay)")
+            #expect(replay.output.contains("push it again"))
+            worker.signal(SIGTERM)
+            #expect(try await worker.end(within: .seconds(30)) == 0)
         }
     }
 
@@ -290,12 +333,10 @@ import Testing
 
     @Test(.timeLimit(.minutes(3))) func unsafeRedisIsRefusedUnlessToldOtherwise() async throws {
         try await Town.run { town in
-            let redis = RedisConnection(
-                RedisConfiguration(address: try RedisAddress(url: town.server.url)), logger: .disabled, metrics: nil)
-            redis.start()
-            try await redis.ready(within: .seconds(20))
-            _ = try await redis.send(["CONFIG", "SET", "appendfsync", "everysec", "maxmemory-policy", "allkeys-lru"])
-            await redis.stop()
+            try await town.withRedis { redis in
+                _ = try await redis.send(
+                    ["CONFIG", "SET", "appendfsync", "everysec", "maxmemory-policy", "allkeys-lru"])
+            }
             let refused = try await town.teller("init")
             #expect(refused.code == 1 && refused.output.isEmpty)
             let lines = refused.errors.split(separator: "\n")

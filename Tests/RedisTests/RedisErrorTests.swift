@@ -21,6 +21,9 @@ import Testing
         Row(line: "BUSY Redis is busy running a script.", kind: .busy, retryable: true),
         Row(line: "NOAUTH Authentication required.", kind: .noAuth, retryable: false),
         Row(line: "NOPERM this user has no permissions", kind: .noPermission, retryable: false),
+        Row(
+            line: "ERR The user executing the script can't run this command or subcommand", kind: .noPermission,
+            retryable: false),
         Row(line: "WRONGPASS invalid username-password pair", kind: .wrongPassword, retryable: false),
         Row(line: "MOVED 3999 127.0.0.1:6381", kind: .moved(slot: 3999, address: "127.0.0.1:6381"), retryable: true),
         Row(line: "ASK 12 [::1]:6381", kind: .ask(slot: 12, address: "[::1]:6381"), retryable: true),

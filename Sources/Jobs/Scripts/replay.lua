@@ -13,6 +13,10 @@ local queue, submission = string.match(line, '"queue":"([%w_-]*)","submission":"
 local whole, kept = string.match(line, '"entryBytes":(%d+),"keptBytes":(%d+)')
 if queue ~= ARGV[3] or submission ~= ARGV[4] then return 'changed' end
 if whole ~= kept then return 'truncated' end
+-- Who may push and not remove would push again with each try.
+if not redis.acl_check_cmd('HDEL', KEYS[2], ARGV[2]) then
+    return redis.error_reply('NOPERM this user may not remove dead letters')
+end
 redis.call('ZCARD', KEYS[3])
 local status = redis.call('GET', KEYS[5])
 local stop = parse(entry)

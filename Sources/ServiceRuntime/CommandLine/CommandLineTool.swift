@@ -45,11 +45,18 @@ public struct CommandLineTool: Sendable {
         guard let first = words.first, !["--help", "-h", "help"].contains(first) else {
             return words.isEmpty ? .refuse(overview) : .say(overview)
         }
+        // What every program is asked.
+        if first == "--version", commands.contains(where: { $0.name == "version" }) {
+            return choose(["version"] + words.dropFirst())
+        }
         let matches = commands.filter { words.starts(with: $0.words) }
         guard let command = matches.max(by: { $0.words.count < $1.words.count }) else {
             let family = commands.filter { $0.words.first == first }
             guard !family.isEmpty else { return .refuse("\(name): no command \"\(first)\"\n\n\(overview)") }
-            return .refuse(family.map { usage($0) }.joined(separator: "\n"))
+            let isHelp = ["--help", "-h"].contains(words[1...].first)
+            return isHelp
+                ? .say(family.map { help($0) }.joined(separator: "\n\n"))
+                : .refuse(family.map { usage($0) }.joined(separator: "\n"))
         }
         let rest = words.dropFirst(command.words.count)
         if rest.contains("--help") || rest.contains("-h") { return .say(help(command)) }
