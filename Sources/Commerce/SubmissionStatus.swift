@@ -3,8 +3,10 @@ public struct SubmissionStatus: Sendable, Equatable {
     /// Where a submission stands.
     public enum State: String, Sendable, Hashable, CaseIterable {
         /// Queued, being verified, or waiting to be tried again.
+        ///
+        /// With `credits` when some purchases of a legacy app receipt are in the wallet and at least one is still open.
         case pending
-        /// In the wallet.
+        /// In the wallet, all of it; the only state in which a client may give up its receipt for a credit.
         ///
         /// Never changes again.
         case credited

@@ -5,21 +5,23 @@
 /// `knownKey` is set when signature and identity were proved before the verdict fell, so that the pipeline can ask
 /// whether this purchase is already credited: a later refund, consumption or outage must not turn a credit into a "no".
 public enum Verdict: Sendable {
-    /// The store confirms these purchases; never empty.
-    ///
-    /// A legacy receipt may hold several.
-    case verified([VerifiedPurchase])
+    /// The store confirms this purchase.
+    case verified(VerifiedPurchase)
     /// A final no.
     case rejected(RejectionReason, knownKey: PurchaseKey? = nil)
     /// Bought, but not paid yet (Google's pending purchases).
     case awaitingPayment(knownKey: PurchaseKey? = nil)
     /// Unknown for now; try again after `retryAfter` (nil: after the usual backoff).
     case indeterminate(retryAfter: Duration? = nil, cause: IndeterminateCause, knownKey: PurchaseKey? = nil)
+    /// A legacy app receipt holds several purchases, and each has its own verdict; none of them is `several` again.
+    ///
+    /// No part answers for another: the good ones are credited, and the receipt is not over while one is open.
+    case several([Verdict])
 
     /// The purchase whose identity was proved although it was not verified.
     public var knownKey: PurchaseKey? {
         switch self {
-        case .verified: nil
+        case .verified, .several: nil
         case .rejected(_, let key), .awaitingPayment(let key), .indeterminate(_, _, let key): key
         }
     }

@@ -97,42 +97,66 @@ final class ReceiptPipeline {
         }
         let held = HeldReceipt(lease: lease, submission: submission, id: id)
         let verdict = await verifier.verify(submission, catalogue: catalogue, attempt: lease.verificationAttempt)
-        if case .verified(let purchases) = verdict { return try await credit(purchases, held) }
+        var tally = Tally()
+        if case .several(let parts) = verdict {
+            for part in parts { try await apply(part, held, &tally) }
+        } else {
+            try await apply(verdict, held, &tally)
+        }
+        return try await conclude(tally, held)
+    }
+
+    /// Steps 2 and 3 for one purchase of the receipt.
+    private func apply(_ verdict: Verdict, _ held: HeldReceipt, _ tally: inout Tally) async throws {
+        if case .verified(let purchase) = verdict { return try await credit(purchase, held, &tally) }
         if let key = verdict.knownKey, let credit = try await creditedBefore(key, held) {
             // A later refund, consumption or outage must not turn a credit into a "no".
+            tally.credits.append(credit)
             if case .indeterminate(let after, let cause, _) = verdict, held.submission.store == .googlePlay {
-                return try await keepForDuty(held, credit, after, cause.rawValue)
+                tally.unknownDuty = Wait(after: after, cause: cause)
             }
-            return try await settle(held, credits: [credit], duties: [])
+            return
         }
         switch verdict {
-        case .verified: preconditionFailure("handled above")
-        case .rejected(let reason, _): return try await reject(held, reason)
-        case .awaitingPayment: return try await settleAwaitingPayment(held)
-        case .indeterminate(let after, let cause, _): return try await postpone(held, after, cause.rawValue)
+        case .rejected(let reason, _): tally.refusals.append(reason)
+        case .awaitingPayment: tally.isUnpaid = true
+        case .indeterminate(let after, let cause, _): tally.open = tally.open ?? Wait(after: after, cause: cause)
+        case .verified, .several: preconditionFailure("handled before")
         }
     }
 
-    /// Steps 2 to 4 for every purchase that the receipt holds (one, but for legacy app receipts).
-    private func credit(_ purchases: [VerifiedPurchase], _ held: HeldReceipt) async throws -> String {
-        var credits: [SubmissionStatus.Credit] = []
-        var duties: [StoreDuty] = []
-        for purchase in purchases {
-            guard try await ledger.claim(purchase.key, for: held.submission.player) == .mine else { continue }
-            switch try await ledger.credit(purchase, to: held.submission.player, submission: held.id) {
-            case .credited(let position, _):
-                credits.append(purchase.credit(at: position, wasAlreadyCredited: false))
-            case .alreadyCredited(let position, _, _):
-                credits.append(purchase.credit(at: position, wasAlreadyCredited: true))
-            case .balanceTooLarge:
-                // Also when others of the receipt were credited: "finish" would end this one at the store, unpaid for.
-                return try await bury(held, [RejectionReason.balanceTooLarge.rawValue])
-            }
-            // Also when it was credited before: the worker that did so may have died before it queued the duty.
-            if let duty = purchase.duty { duties.append(duty) }
+    private func credit(_ purchase: VerifiedPurchase, _ held: HeldReceipt, _ tally: inout Tally) async throws {
+        guard try await ledger.claim(purchase.key, for: held.submission.player) == .mine else {
+            return tally.refusals.append(.belongsToAnotherPlayer)
         }
-        guard !credits.isEmpty else { return try await reject(held, .belongsToAnotherPlayer) }
-        return try await settle(held, credits: credits, duties: duties)
+        switch try await ledger.credit(purchase, to: held.submission.player, submission: held.id) {
+        case .credited(let position, _):
+            tally.credits.append(purchase.credit(at: position, wasAlreadyCredited: false))
+        case .alreadyCredited(let position, _, _):
+            tally.credits.append(purchase.credit(at: position, wasAlreadyCredited: true))
+        case .balanceTooLarge:
+            tally.isTooLarge = true
+            return
+        }
+        // Also when it was credited before: the worker that did so may have died before it queued the duty.
+        if let duty = purchase.duty { tally.duties.append(duty) }
+    }
+
+    /// Step 4: one answer for the whole receipt, the most cautious one that its purchases allow.
+    ///
+    /// "Finish" ends all of them at the client. So the receipt stays in work, with what is credited told meanwhile, for as
+    /// long as one of them may still become a credit: App Store Connect knows a product that the catalogue does not, or an
+    /// entry is written in a new way. A refused one holds nothing up: the money went back, it is another player's, or it is
+    /// a subscription, which stays in the receipt whatever the client finishes. What is put aside is begun anew later, so
+    /// its duties are found again then.
+    private func conclude(_ tally: Tally, _ held: HeldReceipt) async throws -> String {
+        // When everything else is credited; a replay of the dead letter does the rest.
+        if tally.isTooLarge { return try await bury(held, [RejectionReason.balanceTooLarge.rawValue]) }
+        if let open = tally.open { return try await postpone(held, open, credits: tally.credits) }
+        if let wait = tally.unknownDuty { return try await keepForDuty(held, wait, credits: tally.credits) }
+        if tally.isUnpaid { return try await settleAwaitingPayment(held) }
+        guard tally.credits.isEmpty else { return try await settle(held, credits: tally.credits, duties: tally.duties) }
+        return try await reject(held, tally.refusals.mostCautious)
     }
 
     private func creditedBefore(_ key: PurchaseKey, _ held: HeldReceipt) async throws -> SubmissionStatus.Credit? {
@@ -169,18 +193,21 @@ final class ReceiptPipeline {
         return "awaiting-payment"
     }
 
-    private func postpone(_ held: HeldReceipt, _ after: Duration?, _ cause: String) async throws -> String {
+    private func postpone(
+        _ held: HeldReceipt, _ wait: Wait, credits: [SubmissionStatus.Credit]
+    ) async throws -> String {
         noteAge(held.lease)
-        guard !isOverdue(held.lease) else { return try await bury(held, ["no-answer", cause]) }
-        let delay = delay(held.lease, atLeast: after)
+        guard !isOverdue(held.lease) else { return try await bury(held, ["no-answer", wait.cause.rawValue]) }
+        let delay = delay(held.lease, atLeast: wait.after)
         if held.lease.isWorthALine {
             logger.info(
-                "receipt postponed", held.logFields(["cause": .string(cause), "delayMs": .milliseconds(delay)]))
+                "receipt postponed",
+                held.logFields(["cause": .string(wait.cause.rawValue), "delayMs": .milliseconds(delay)]))
         }
         let status = SubmissionStatus(
-            .pending, player: held.submission.player, retryAfterMilliseconds: delay.inMilliseconds)
+            .pending, player: held.submission.player, retryAfterMilliseconds: delay.inMilliseconds, credits: credits)
         _ = try await jobs.retry(held.lease, after: delay, status: status.json)
-        return cause
+        return wait.cause.rawValue
     }
 
     /// Says "credited" now, and keeps the job until Google answers.
@@ -188,17 +215,17 @@ final class ReceiptPipeline {
     /// Whoever credited it may have died before it queued the store duty, and only Google's answer tells whether there is
     /// one. Google refunds what it is not told about.
     private func keepForDuty(
-        _ held: HeldReceipt, _ credit: SubmissionStatus.Credit, _ after: Duration?, _ cause: String
+        _ held: HeldReceipt, _ wait: Wait, credits: [SubmissionStatus.Credit]
     ) async throws -> String {
         noteAge(held.lease)
-        let status = SubmissionStatus(.credited, player: held.submission.player, credits: [credit])
+        let status = SubmissionStatus(.credited, player: held.submission.player, credits: credits)
         guard !isOverdue(held.lease) else {
-            logger.error("store duty unknown", held.logFields(["cause": .string(cause)]))
-            _ = try await jobs.bury(held.lease, reasons: ["duty-unknown", cause], status: status.json)
+            logger.error("store duty unknown", held.logFields(["cause": .string(wait.cause.rawValue)]))
+            _ = try await jobs.bury(held.lease, reasons: ["duty-unknown", wait.cause.rawValue], status: status.json)
             return "dead"
         }
-        _ = try await jobs.retry(held.lease, after: delay(held.lease, atLeast: after), status: status.json)
-        return cause
+        _ = try await jobs.retry(held.lease, after: delay(held.lease, atLeast: wait.after), status: status.json)
+        return wait.cause.rawValue
     }
 
     private func bury(_ held: HeldReceipt, _ reasons: [String]) async throws -> String {
@@ -249,6 +276,35 @@ private struct HeldReceipt {
             "submission": .string(id.rawValue), "player": .string(submission.player.rawValue),
             "store": .string(submission.store.rawValue), "attempt": .int(Int64(lease.attempts)),
         ]) { own, _ in own }
+    }
+}
+
+/// What the purchases of one receipt have come to.
+private struct Tally {
+    /// In the wallet, now or before.
+    var credits: [SubmissionStatus.Credit] = []
+    var duties: [StoreDuty] = []
+    /// The first of those about which nothing can be said yet.
+    var open: Wait?
+    /// Credited, but the store must be asked again whether it waits for a duty.
+    var unknownDuty: Wait?
+    var isUnpaid = false
+    var isTooLarge = false
+    var refusals: [RejectionReason] = []
+}
+
+/// What a receipt waits for, and how long at least.
+private struct Wait {
+    let after: Duration?
+    let cause: IndeterminateCause
+}
+
+extension [RejectionReason] {
+    /// The reason to tell for several: one that leaves the money at the store, if there is one.
+    ///
+    /// Clients may finish what was paid back, and with it they would finish everything else in the receipt.
+    fileprivate var mostCautious: RejectionReason {
+        first { ![.refunded, .cancelled, .purchaseExpired].contains($0) } ?? first ?? .noPurchaseInReceipt
     }
 }
 

@@ -127,7 +127,7 @@ extension ShopAPI {
             return try await credited(status, id, alreadyProcessed: known.wasFinal || status.isAlreadyProcessed)
         case .pending, .awaitingPayment:
             metrics.pending.increment()
-            return pending(status, id)
+            return try await pending(status, id)
         case .rejected:
             let reason = Reason.rejected(status.reason ?? .malformedReceipt)
             throw Refusal(reason, detail: reason.row.title + ".", submission: id)
@@ -158,24 +158,24 @@ extension ShopAPI {
             writer.member("alreadyProcessed", alreadyProcessed)
             writer.member("clientAction", ClientAction.finish.rawValue)
             writer.member("submissionId", id.rawValue)
-            if status.credits.count > 1 {
-                writer.member(
-                    "purchases",
-                    array: { writer in
-                        for credit in status.credits { writer.object { $0.purchase(credit) } }
-                    })
-            }
+            if status.credits.count > 1 { writer.member("purchases", credits: status.credits) }
         }
         return .json(200, writer.bytes)
     }
 
-    private func pending(_ status: SubmissionStatus, _ id: SubmissionID) -> OutgoingResponse {
+    /// "keep", also when some purchases of the receipt are in the wallet: its others are not, and "finish" would end them.
+    private func pending(_ status: SubmissionStatus, _ id: SubmissionID) async throws -> OutgoingResponse {
+        let wallet = status.credits.isEmpty ? nil : try await ledger.wallet(of: status.player, entitlements: false)
         var writer = JSONWriter(capacity: 160)
         writer.object { writer in
             writer.member("status", status.state.rawValue)
             writer.member("submissionId", id.rawValue)
             writer.member("retryAfterMs", max(status.retryAfterMilliseconds ?? 1000, 1000))
             writer.member("clientAction", ClientAction.keep.rawValue)
+            if let wallet {
+                writer.member("balances", amounts: wallet.balances)
+                writer.member("purchases", credits: status.credits)
+            }
         }
         var response = OutgoingResponse.json(202, writer.bytes)
         response.headers.append(("Location", "/shop/purchases/\(id.rawValue)"))

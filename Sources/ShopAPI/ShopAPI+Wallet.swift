@@ -75,11 +75,20 @@ extension JSONWriter {
             })
     }
 
-    mutating func purchase(_ credit: SubmissionStatus.Credit) {
-        member("transactionId", credit.transactionID)
-        member("productId", credit.product.rawValue)
-        member("granted", amounts: credit.grants.currencies)
-        member("alreadyProcessed", credit.wasAlreadyCredited)
+    /// What is in the wallet of the purchases of one receipt.
+    mutating func member(_ key: StaticString, credits: [SubmissionStatus.Credit]) {
+        member(
+            key,
+            array: { writer in
+                for credit in credits {
+                    writer.object { writer in
+                        writer.member("transactionId", credit.transactionID)
+                        writer.member("productId", credit.product.rawValue)
+                        writer.member("granted", amounts: credit.grants.currencies)
+                        writer.member("alreadyProcessed", credit.wasAlreadyCredited)
+                    }
+                }
+            })
     }
 
     /// A ledger entry as clients see it: without the purchase key, which holds Google's purchase token.

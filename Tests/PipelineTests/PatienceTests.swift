@@ -155,17 +155,20 @@ import Verification
         }
     }
 
-    /// One purchase that fits and one that does not: "finish" for the whole receipt would lose the second.
-    @Test func receiptOfWhichOnePurchaseDoesNotFitIsNotFinished() async throws {
+    /// One purchase that does not fit and one that does: "finish" for the whole receipt would lose the first, and to bury
+    /// it at the first would keep the second from its player.
+    @Test func receiptOfWhichOnePurchaseDoesNotFitCreditsTheOthersAndIsNotFinished() async throws {
         try await Works.run { works in
-            _ = try await works.redis.send(["HSET", "teller:{0}:player:ada", "gems", "9007199254740441"])
-            let purchases = [try works.buy(.apple), try works.buy(.apple)]
+            _ = try await works.redis.send(["HSET", "teller:{0}:player:ada", "gems", "9007199254740000"])
+            let purchases = [try works.buy(.apple, "gems_pack_huge"), try works.buy(.apple)]
             let order = Works.order(try works.emulator.appReceipt(of: purchases.map(\.id)), product: nil)
             #expect(try await works.submit(order).summary == "503 parked contact-support")
+            #expect(try await works.totals() == [9_007_199_254_740_550, 1, 2])
             let letter = try #require(try await works.jobs.deadLetters().first)
+            #expect(letter.reasons == ["balance-too-large"])
             _ = try await works.redis.send(["HSET", "teller:{0}:player:ada", "gems", "550"])
             #expect(try await works.jobs.replay(letter.id) == .replayed)
-            try await eventually("both to be credited") { try await works.gems() == 1100 }
+            try await eventually("both to be credited") { try await works.gems() == 9550 }
             #expect(try await works.entries() == 2)
         }
     }

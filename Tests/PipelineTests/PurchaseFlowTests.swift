@@ -170,6 +170,60 @@ import Verification
         }
     }
 
+    private static let brandNew = """
+        ,{"productId":"brand_new","type":"iap_consumable","storeProductId":{"ios":"brand_new"},"displayName":"New",\
+        "gemAmount":77,"position":9}
+        """
+
+    /// "Finish" for the whole receipt would end its open purchase at the client, unpaid for.
+    @Test func appReceiptIsNotFinishedWhileOneOfItsPurchasesIsOpen() async throws {
+        try await Works.run { works in
+            let good = try works.buy(.apple)
+            let open = try works.buy(.apple, "brand_new")
+            let refunded = try works.buy(.apple) { $0.state = .refunded }
+            let receipt = try works.emulator.appReceipt(of: [open.id, good.id, refunded.id])
+            let order = Works.order(receipt, product: nil)
+            let first = try await works.submit(order, wait: 1)
+            #expect(first.summary == "202 pending keep")
+            try await eventually("the good one to be told") {
+                let known = try await works.poll(order)
+                guard known.summary == "202 pending keep", let list = known.json?["purchases"] else { return false }
+                let ids = try list.elements().map { view throws(JSONError) in try view.string("transactionId") }
+                return try known.json?.object("balances").int64("gems") == 550 && ids == [good.id]
+            }
+            // Asked again and again it stays so, and nothing is added twice.
+            #expect(try await works.submit(order, wait: 1).summary == "202 pending keep")
+            #expect(try await works.totals() == [550, 1, 1])
+            works.reload(try Works.catalogue(Self.brandNew))
+            try await eventually("all of it to be credited") { try await works.poll(order).status == 200 }
+            let last = try await works.poll(order)
+            #expect(last.summary == "200 credited finish")
+            #expect(try last.json?.elements("purchases").count == 2)
+            #expect(try await works.totals() == [627, 2, 2])
+        }
+    }
+
+    /// Its product was taken off the catalogue since, but it is in the wallet: nothing is open.
+    @Test func creditedPurchaseOfAForgottenProductKeepsNoReceiptOpen() async throws {
+        try await Works.run { works in
+            works.reload(try Works.catalogue(Self.brandNew))
+            let old = try works.buy(.apple, "brand_new")
+            let first = try works.emulator.appReceipt(of: [old.id])
+            #expect(try await works.submit(Works.order(first, product: nil)).status == 200)
+            works.reload(try Works.catalogue())
+            let new = try works.buy(.apple)
+            let both = try works.emulator.appReceipt(of: [old.id, new.id])
+            let answer = try await works.submit(Works.order(both, product: nil))
+            #expect(answer.summary == "200 credited finish" && answer.isAlreadyProcessed == false)
+            #expect(try answer.json?.elements("purchases").count == 2)
+            // And beside one that is open, it does not answer for it.
+            let open = try works.buy(.apple, "unheard_of")
+            let mixed = Works.order(try works.emulator.appReceipt(of: [old.id, open.id]), product: nil)
+            #expect(try await works.submit(mixed, wait: 1).summary == "202 pending keep")
+            #expect(try await works.totals() == [627, 2, 2])
+        }
+    }
+
     @Test func dutyIsRepeatedUntilTheStoreKnows() async throws {
         try await Works.run { works in
             let faults = [

@@ -79,6 +79,29 @@ import Testing
         #expect(all.purchases.count == 3)
     }
 
+    /// Whoever names no product asks about all: what is open must be told beside what is good.
+    @Test func eachPurchaseHasAVerdictOfItsOwn() async throws {
+        let entries = [
+            entry("com.mygame.gone", "5"), entry("com.mygame.gems.500", "1"), #"{"product_id":7}"#,
+            entry("com.mygame.gems.9000", "4", extra: #","cancellation_date":"x""#),
+        ]
+        let all = try await verdict(CannedStore(answers: answer(entries)), product: nil)
+        #expect(
+            all.summary == """
+                open unknown-product; verified 1 × gems_pack_medium: 550 gems; open unknown-state; rejected refunded
+                """)
+        guard case .several(let parts) = all else { return }
+        let keys = parts.map { $0.purchases.first?.key.text ?? $0.knownKey?.text }
+        #expect(keys == ["apple:Production:5", "apple:Production:1", nil, "apple:Production:4"])
+        // Who names one ends only that one.
+        let named = try await verdict(CannedStore(answers: answer(entries)))
+        #expect(named.summary == "verified 1 × gems_pack_medium: 550 gems")
+        // An open one of the same name is part of what was asked.
+        let twice = [entry("com.mygame.gems.500", "1"), entry("com.mygame.gems.500", "2", quantity: "many")]
+        let open = try await verdict(CannedStore(answers: answer(twice)))
+        #expect(open.summary == "verified 1 × gems_pack_medium: 550 gems; open unknown-state")
+    }
+
     @Test(arguments: [
         (#","cancellation_date_ms":"1793000050000""#, "rejected refunded"),
         (#","cancellation_date":"2026-10-26 07:33:20 Etc/GMT""#, "rejected refunded"),

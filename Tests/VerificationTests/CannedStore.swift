@@ -200,7 +200,8 @@ extension Verdict {
     /// The verdict in a few words, so that tables of expectations read as tables.
     var summary: String {
         switch self {
-        case .verified(let purchases): "verified " + purchases.map(\.summary).joined(separator: ", ")
+        case .verified(let purchase): "verified " + purchase.summary
+        case .several(let parts): parts.map(\.summary).joined(separator: "; ")
         case .rejected(let reason, _): "rejected \(reason.rawValue)"
         case .awaitingPayment: "awaiting payment"
         case .indeterminate(_, let cause, _): "open \(cause.rawValue)"
@@ -208,7 +209,11 @@ extension Verdict {
     }
 
     var purchases: [VerifiedPurchase] {
-        if case .verified(let purchases) = self { purchases } else { [] }
+        switch self {
+        case .verified(let purchase): [purchase]
+        case .several(let parts): parts.flatMap(\.purchases)
+        case .rejected, .awaitingPayment, .indeterminate: []
+        }
     }
 
     var retryAfter: Duration? {

@@ -119,7 +119,7 @@ struct AppleJudge: Sendable {
                 purchasedAtMilliseconds: transaction.purchaseDate, priceMilliunits: transaction.price,
                 priceCurrency: transaction.currency, storefront: transaction.storefront,
                 isTest: environment == .sandbox, accountToken: transaction.appAccountToken)
-            return .verified([purchase])
+            return .verified(purchase)
         }
     }
 }

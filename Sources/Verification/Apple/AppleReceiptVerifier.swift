@@ -4,8 +4,8 @@ import ServiceRuntime
 
 /// Old base64 receipts, through Apple's verifyReceipt.
 ///
-/// One receipt can hold many purchases, and all that are good are returned: the player paid for each, and an old app
-/// may hand in only one receipt for all. Production is asked first, as Apple advises; 21007 and 21008 send us to the
+/// One receipt can hold many purchases, and each gets a verdict of its own: the player paid for each, and an old app may
+/// hand in only one receipt for all. Production is asked first, as Apple advises; 21007 and 21008 send us to the
 /// other environment once.
 @LoopActor
 final class AppleReceiptVerifier {
@@ -58,24 +58,24 @@ final class AppleReceiptVerifier {
         guard judge.environment(named: environment) != nil else { return .rejected(.wrongEnvironment) }
         guard !answer.purchases.isEmpty else { return .rejected(.noPurchaseInReceipt) }
 
-        var good: [VerifiedPurchase] = []
+        // Judged by what the request names (all, when it names nothing). The others that are good are credited along
+        // with it: but beside it, never instead of it.
+        var claimed: [Verdict] = []
+        var others: [Verdict] = []
         var keys: Set<PurchaseKey> = []
-        var refusals: [Verdict] = []
-        var isClaimedAmongGood = false
+        var isClaimedGood = false
         for purchase in answer.purchases {
             let (verdict, isClaimed) = self.verdict(on: purchase, of: bundleID, in: environment, judge)
-            if case .verified(let purchases) = verdict {
-                for purchase in purchases where keys.insert(purchase.key).inserted { good.append(purchase) }
-                isClaimedAmongGood = isClaimedAmongGood || isClaimed
-            } else if isClaimed {
-                refusals.append(verdict)
+            if case .verified(let purchase) = verdict {
+                guard keys.insert(purchase.key).inserted else { continue }
+                isClaimedGood = isClaimedGood || isClaimed
+                if !isClaimed { others.append(verdict) }
             }
+            if isClaimed { claimed.append(verdict) }
         }
-        if !good.isEmpty, isClaimedAmongGood { return .verified(good) }
-        // Nothing good for what was asked: the most hopeful of the answers about it, since an open one may turn good.
-        if let open = refusals.first(where: { if case .indeterminate = $0 { true } else { false } }) { return open }
-        if let last = refusals.last { return last }
-        guard let claimed = judge.rules.submission.product, judge.rules.catalogue.product(claimed) == nil else {
+        if isClaimedGood { claimed += others }
+        if let only = claimed.first { return claimed.count == 1 ? only : .several(claimed) }
+        guard let named = judge.rules.submission.product, judge.rules.catalogue.product(named) == nil else {
             return .rejected(.productMismatch)
         }
         // As in `PurchaseRules.product`: the catalogue has changed since the receipt was taken.

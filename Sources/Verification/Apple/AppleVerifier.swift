@@ -38,9 +38,7 @@ final class AppleVerifier {
         case .failure(let problem): return problem.verdict(limits)
         }
         let local = judge.verdict(on: transaction)
-        guard case .verified(let purchases) = local, confirmation == .online, let purchase = purchases.first else {
-            return local
-        }
+        guard case .verified(let purchase) = local, confirmation == .online else { return local }
         guard let api else {
             return .indeterminate(
                 retryAfter: limits.configurationDelay, cause: .ourConfiguration, knownKey: purchase.key)

@@ -80,7 +80,7 @@ struct GoogleJudge: Sendable {
                 storefront: purchase.regionCode, isTest: kind == .test, isPromo: kind == .free,
                 accountToken: purchase.obfuscatedExternalAccountId,
                 duty: duty(after: purchase, of: product, storeProductID, token: token))
-            return .verified([purchase])
+            return .verified(purchase)
         }
     }
 
