@@ -8,7 +8,10 @@ public enum Verdict: Sendable {
     /// The store confirms this purchase.
     case verified(VerifiedPurchase)
     /// A final no.
-    case rejected(RejectionReason, knownKey: PurchaseKey? = nil)
+    ///
+    /// `duty` is what the store waits for if the purchase was credited all the same, before there was a reason to refuse
+    /// it (another sandbox policy, another account token): it was paid for, and the store takes back what it hears nothing of.
+    case rejected(RejectionReason, knownKey: PurchaseKey? = nil, duty: StoreDuty? = nil)
     /// Bought, but not paid yet (Google's pending purchases).
     case awaitingPayment(knownKey: PurchaseKey? = nil)
     /// Unknown for now; try again after `retryAfter` (nil: after the usual backoff).
@@ -22,7 +25,7 @@ public enum Verdict: Sendable {
     public var knownKey: PurchaseKey? {
         switch self {
         case .verified, .several: nil
-        case .rejected(_, let key), .awaitingPayment(let key), .indeterminate(_, _, let key): key
+        case .rejected(_, let key, _), .awaitingPayment(let key), .indeterminate(_, _, let key): key
         }
     }
 }

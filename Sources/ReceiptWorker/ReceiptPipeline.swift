@@ -110,15 +110,19 @@ final class ReceiptPipeline {
     private func apply(_ verdict: Verdict, _ held: HeldReceipt, _ tally: inout Tally) async throws {
         if case .verified(let purchase) = verdict { return try await credit(purchase, held, &tally) }
         if let key = verdict.knownKey, let credit = try await creditedBefore(key, held) {
-            // A later refund, consumption or outage must not turn a credit into a "no".
+            // A later refund, consumption or outage must not turn a credit into a "no". Nor may it hide the duty of a
+            // worker that died right after the credit.
             tally.credits.append(credit)
-            if case .indeterminate(let after, let cause, _) = verdict, held.submission.store == .googlePlay {
+            switch verdict {
+            case .rejected(_, _, let duty?): tally.duties.append(duty)
+            case .indeterminate(let after, let cause, _) where held.submission.store == .googlePlay:
                 tally.unknownDuty = Wait(after: after, cause: cause)
+            default: break
             }
             return
         }
         switch verdict {
-        case .rejected(let reason, _): tally.refusals.append(reason)
+        case .rejected(let reason, _, _): tally.refusals.append(reason)
         case .awaitingPayment: tally.isUnpaid = true
         case .indeterminate(let after, let cause, _): tally.open = tally.open ?? Wait(after: after, cause: cause)
         case .verified, .several: preconditionFailure("handled before")

@@ -75,6 +75,28 @@ import Verification
         }
     }
 
+    /// As above, but afterwards the purchase is refused: handed in with another account token.
+    @Test func dutyThatWasNeverQueuedIsQueuedWhenThePurchaseWouldNowBeRefused() async throws {
+        var plan = Works.Plan()
+        plan.inFlightMax = [.google: 10]
+        try await Works.run(plan) { works in
+            let purchase = try works.buy(.google) { $0.accountToken = "shop-account-7" }
+            let bare = Works.order(purchase.receipt)
+            let named = String(bare.dropLast()) + #","accountToken":"shop-account-7"}"#
+            #expect(try await works.submit(named).summary == "200 credited finish")
+            let duties: RedisArgument = "teller:{0}:pending:google-duty"
+            #expect(try await works.redis.send(["DEL", duties]) == .integer(1))
+            try await works.forgetStatus(of: bare)
+            let again = try await works.submit(bare)
+            #expect(again.summary == "200 credited finish" && again.isAlreadyProcessed == true)
+            #expect(try await works.redis.send(["LLEN", duties]) == .integer(1))
+            // Who is refused without having been credited brings no duty about.
+            #expect(try await works.submit(bare.replacing("ada", with: "bob")).status == 409)
+            #expect(try await works.redis.send(["LLEN", duties]) == .integer(1))
+            #expect(try await works.totals() == [550, 1, 1])
+        }
+    }
+
     @Test func clientMayKeepTheConsumingToItself() async throws {
         var plan = Works.Plan()
         plan.verification = { $0.google?.consumption = .client }

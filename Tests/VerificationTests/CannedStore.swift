@@ -202,7 +202,7 @@ extension Verdict {
         switch self {
         case .verified(let purchase): "verified " + purchase.summary
         case .several(let parts): parts.map(\.summary).joined(separator: "; ")
-        case .rejected(let reason, _): "rejected \(reason.rawValue)"
+        case .rejected(let reason, _, _): "rejected \(reason.rawValue)"
         case .awaitingPayment: "awaiting payment"
         case .indeterminate(_, let cause, _): "open \(cause.rawValue)"
         }
@@ -213,6 +213,15 @@ extension Verdict {
         case .verified(let purchase): [purchase]
         case .several(let parts): parts.flatMap(\.purchases)
         case .rejected, .awaitingPayment, .indeterminate: []
+        }
+    }
+
+    /// What the store waits for, whether this credits the purchase or finds it credited before.
+    var duty: StoreDuty? {
+        switch self {
+        case .verified(let purchase): purchase.duty
+        case .rejected(_, _, let duty): duty
+        case .awaitingPayment, .indeterminate, .several: nil
         }
     }
 

@@ -127,6 +127,31 @@ import Testing
         }
     }
 
+    /// Refused, but perhaps credited before: then Google still waits for the duty, unless it took the purchase back.
+    @Test(
+        arguments: [
+            (["obfuscatedExternalAccountId": "\"bob\""], "gems_500", .googleConsume),
+            (["obfuscatedExternalAccountId": "\"bob\""], "doubler", .googleAcknowledge),
+            (["obfuscatedExternalAccountId": "\"bob\"", "acknowledgementState": "1"], "doubler", nil),
+            (["obfuscatedExternalAccountId": "\"bob\"", "purchaseState": "1"], "gems_500", nil),
+            (["obfuscatedExternalAccountId": "\"bob\"", "purchaseState": "2"], "gems_500", nil),
+            (["obfuscatedExternalAccountId": "\"bob\""], "off_sale", .googleAcknowledge),
+            (["purchaseType": "0"], "gems_500", .googleConsume), ([:], "gems_9000", .googleConsume),
+            (["purchaseState": "1"], "gems_500", nil),
+            (["quantity": "3", "refundableQuantity": "0"], "gems_500", nil),
+        ] as [([String: String?], String, StoreDuty.Kind?)])
+    func refusalTellsWhatTheStoreWaitsFor(
+        changes: [String: String?], storeProduct: String, expected: StoreDuty.Kind?
+    ) async throws {
+        let json = #"{"productId":"\#(storeProduct)","purchaseToken":"\#(PlayPurchase.token)"}"#
+        let verdict = try await verdict(CannedStore(answers: PlayPurchase(changes).answer), token: json)
+        #expect(verdict.summary.hasPrefix("rejected"))
+        #expect(verdict.duty?.kind == expected)
+        if let duty = verdict.duty {
+            #expect(duty.storeProductID.rawValue == storeProduct && duty.token.rawValue == PlayPurchase.token)
+        }
+    }
+
     @Test(arguments: [
         (404, "purchaseTokenNotFound", 1, 0, "open too-new"), (404, "purchaseTokenNotFound", 20, 59, "open too-new"),
         (404, "purchaseTokenNotFound", 3, 9999, "open too-new"),

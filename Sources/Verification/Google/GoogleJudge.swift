@@ -38,14 +38,19 @@ struct GoogleJudge: Sendable {
         if let named = purchase.productId, named != storeProductID.rawValue {
             return .rejected(.productMismatch, knownKey: key)
         }
+        // Computed for refusals only; nearly every purchase is a good one.
+        var duty: StoreDuty? {
+            let product = rules.catalogue.product(store: .googlePlay, storeProductID: storeProductID)
+            return self.duty(after: purchase, of: product?.type, storeProductID, token: token)
+        }
         guard rules.mayBelongToPlayer(purchase.obfuscatedExternalAccountId) else {
-            return .rejected(.belongsToAnotherPlayer, knownKey: key)
+            return .rejected(.belongsToAnotherPlayer, knownKey: key, duty: duty)
         }
         let kind = Kind(purchase.purchaseType)
         if kind == .unknown { return parked(key) }
         // Test purchases come from the production endpoint and look real but for this flag.
         guard kind != .test || rules.sandbox.allows(rules.submission.player) else {
-            return .rejected(.sandboxNotAllowed, knownKey: key)
+            return .rejected(.sandboxNotAllowed, knownKey: key, duty: duty)
         }
         switch purchase.purchaseState {
         case Self.purchased: break
@@ -57,7 +62,7 @@ struct GoogleJudge: Sendable {
         case .unknown:
             return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
         case .mismatch:
-            return .rejected(.productMismatch, knownKey: key)
+            return .rejected(.productMismatch, knownKey: key, duty: duty)
         case .product(let product):
             return verdict(on: purchase, of: product, storeProductID, kind: kind, token: token, key: key)
         }
@@ -79,7 +84,7 @@ struct GoogleJudge: Sendable {
                 orderID: purchase.orderId, purchasedAtMilliseconds: purchase.purchaseTimeMillis,
                 storefront: purchase.regionCode, isTest: kind == .test, isPromo: kind == .free,
                 accountToken: purchase.obfuscatedExternalAccountId,
-                duty: duty(after: purchase, of: product, storeProductID, token: token))
+                duty: duty(after: purchase, of: product.type, storeProductID, token: token))
             return .verified(purchase)
         }
     }
@@ -92,12 +97,14 @@ struct GoogleJudge: Sendable {
         return (0...purchase.quantity).contains(left) ? left : nil
     }
 
+    /// What Google waits for; of a product that the catalogue does not list the least that keeps it from a refund.
     private func duty(
-        after purchase: GoogleProductPurchase, of product: Product, _ storeProductID: StoreProductID,
+        after purchase: GoogleProductPurchase, of type: ProductType?, _ storeProductID: StoreProductID,
         token: PurchaseToken
     ) -> StoreDuty? {
+        guard purchase.purchaseState == Self.purchased else { return nil }
         let kind: StoreDuty.Kind
-        if product.type == .consumable, consumption == .server {
+        if type == .consumable, consumption == .server {
             if purchase.consumptionState == 1 { return nil }
             kind = .googleConsume
         } else {
