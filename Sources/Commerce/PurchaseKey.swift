@@ -3,6 +3,10 @@
 /// - Apple: `apple:<environment>:<transaction id>`; for a non-consumable the *original* transaction id, because a
 ///   restore comes with a new transaction id. The environment is part of it: sandbox and production number their
 ///   transactions independently.
+///   Which of the two it is never depends on the catalogue: a product that somebody there calls a consumable today and a
+///   non-consumable tomorrow would be credited under both. A signed transaction names its type itself. A legacy receipt
+///   does not, but in it the ids differ only for what was restored or renewed, and a consumable is neither; so whatever
+///   has two ids goes by the original one, and for all others the two rules give the same key.
 /// - Google: `google:<purchase token>`. Not the order id: promo purchases have none, and several tokens may share one.
 ///
 /// Redis stores only the digest, the first 16 bytes of the text's SHA-256, which keeps a claim near 62 bytes.

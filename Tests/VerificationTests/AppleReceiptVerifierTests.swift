@@ -64,6 +64,28 @@ import Testing
         #expect(owned.purchases.first?.key.text == "apple:Production:42")
     }
 
+    /// Somebody changes the type in the catalogue: what was credited under one name must not come back under another.
+    @Test(arguments: ["iap_consumable", "iap_non_consumable"])
+    func keyDoesNotDependOnTheCatalogue(type: String) async throws {
+        let catalogue = try Catalogue(
+            json: Array(
+                """
+                [{"productId":"doubler","type":"\(type)","storeProductId":{"ios":"com.mygame.doubler"},\
+                "displayName":"Doubler","gemAmount":10}]
+                """.utf8))
+        let submission = try World.submission(Self.receipt, store: .appStore, product: "doubler")
+        for (id, original) in [("42", "42"), ("9001", "42"), ("9002", "42")] {
+            let entry = entry("com.mygame.doubler", id).replacing(
+                #""original_transaction_id":"\#(id)""#, with: #""original_transaction_id":"\#(original)""#)
+            let store = CannedStore(answers: answer([entry]))
+            let verdict = try await World.verifier(store).verify(submission, catalogue: catalogue)
+            #expect((verdict.purchases.first?.key ?? verdict.knownKey)?.text == "apple:Production:42")
+            // A restored consumable does not exist: the catalogue is wrong, and a human must say so.
+            let isAbsurd = id != original && type == "iap_consumable"
+            #expect(verdict.summary.hasPrefix(isAbsurd ? "open our-configuration" : "verified"))
+        }
+    }
+
     @Test func everyGoodPurchaseIsReturnedOnce() async throws {
         let entries = [
             entry("com.mygame.gems.500", "1"), entry("com.mygame.gems.500", "2"),

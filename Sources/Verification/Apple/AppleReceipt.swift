@@ -86,15 +86,17 @@ enum AppleReceiptPurchase {
 extension AppleTransaction {
     /// The same purchase in the words of a signed transaction, so that one set of rules judges both.
     ///
-    /// An old receipt does not tell consumables from non-consumables; the catalogue does.
+    /// An old receipt does not tell consumables from non-consumables. What the catalogue says is taken for true, but for
+    /// a restored purchase, which is no consumable whatever the catalogue says: as one it would be credited with each restore.
     init(
-        _ entry: AppleReceiptPurchase.Entry, bundleID: String, environment: String, type: String
+        _ entry: AppleReceiptPurchase.Entry, bundleID: String, environment: String, catalogueType: ProductType?
     ) {
+        let isRestored = entry.originalTransactionID.map { $0 != entry.transactionID } ?? false
         transactionID = entry.transactionID
         originalTransactionID = entry.originalTransactionID
         self.bundleID = bundleID
         productID = entry.productID
-        self.type = type
+        type = isRestored || catalogueType == .nonConsumable ? "Non-Consumable" : "Consumable"
         self.environment = environment
         purchaseDate = entry.purchaseDate
         quantity = entry.quantity

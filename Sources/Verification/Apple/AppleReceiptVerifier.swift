@@ -101,8 +101,7 @@ final class AppleReceiptVerifier {
             return (.indeterminate(retryAfter: limits.parkedDelay, cause: .unknownState), isClaimed)
         }
         let transaction = AppleTransaction(
-            entry, bundleID: bundleID, environment: environment,
-            type: product?.type == .nonConsumable ? "Non-Consumable" : "Consumable")
+            entry, bundleID: bundleID, environment: environment, catalogueType: product?.type)
         return (judge.forWholeReceipt.verdict(on: transaction), isClaimed)
     }
 
