@@ -19,14 +19,22 @@ extension SubmissionStatus {
         return writer.bytes
     }
 
-    /// Reads what `json` wrote.
+    /// Reads what `json` wrote, here or in a newer version.
+    ///
+    /// While versions are exchanged one by one, an old front reads what a new worker wrote. A state or a reason that it does
+    /// not know is read as "pending": the client keeps its receipt and asks again, and a newer front will know the answer.
+    /// Never is it guessed to be a "no", and least of all one that lets the client finish.
     public init(json view: JSONView) throws(JSONError) {
+        var state = State(rawValue: try view.string("state")) ?? .pending
         var reason: RejectionReason?
-        if try view.optional("reason") != nil { reason = try view.choice("reason", RejectionReason.self) }
+        if let text = try view.optionalString("reason") {
+            reason = RejectionReason(rawValue: text)
+            if reason == nil { state = .pending }
+        }
         var credits: [Credit] = []
         for element in try view.optionalElements("credits") ?? [] { credits.append(try Credit(json: element)) }
         self.init(
-            try view.choice("state", State.self), player: try view.identifier("userId", PlayerID.self), reason: reason,
+            state, player: try view.identifier("userId", PlayerID.self), reason: reason,
             retryAfterMilliseconds: try view.optionalInt64("retryAfterMs"), credits: credits)
     }
 }

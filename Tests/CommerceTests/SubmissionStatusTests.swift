@@ -38,6 +38,26 @@ import Testing
         }
     }
 
+    /// An old front beside a new worker: what it does not understand, nobody may finish.
+    @Test(arguments: [
+        #"{"state":"rejected","userId":"ada","reason":"too-good-to-be-true"}"#,
+        #"{"state":"under-review","userId":"ada"}"#,
+        #"{"state":"under-review","userId":"ada","reason":"refunded","since":"yesterday"}"#,
+        #"{"state":"under-review","userId":"ada","reason":"too-good-to-be-true","retryAfterMs":5000}"#,
+    ])
+    func whatANewerVersionWroteIsPending(json: String) throws {
+        let status = try SubmissionStatus(json: try JSONView.parse(json))
+        #expect(status.state == .pending && status.player.rawValue == "ada")
+    }
+
+    @Test(arguments: [
+        #"{"userId":"ada"}"#, #"{"state":7,"userId":"ada"}"#, #"{"state":"rejected","userId":"ada","reason":7}"#,
+        #"{"state":"credited"}"#, #"{"state":"credited","userId":"ada","credits":[{}]}"#,
+    ])
+    func whatNoVersionWroteIsRefused(json: String) {
+        #expect(throws: JSONError.self) { try SubmissionStatus(json: try JSONView.parse(json)) }
+    }
+
     @Test func isProcessedAlreadyOnlyWhenEverythingWas() throws {
         let statuses = try Self.statuses()
         #expect(!statuses[0].isAlreadyProcessed)

@@ -154,6 +154,38 @@ import Testing
         }
     }
 
+    @Test func receiptThatIsCreditedInPartIsKept() async throws {
+        try await Shop.run { shop in
+            #expect(try await shop.post(Shop.order()).status == 202)
+            let lease = try await shop.lease()
+            let id = try Shop.id(of: Shop.order())
+            let credits = [try await shop.credit("2000000000000023", id)]
+            let status = SubmissionStatus(
+                .pending, player: try PlayerID(validating: "ada"), retryAfterMilliseconds: 60_000, credits: credits)
+            _ = try await shop.worker.retry(lease, after: .seconds(60), status: status.json)
+            for answer in [try await shop.get("/shop/purchases/\(id.rawValue)"), try await shop.post(Shop.order())] {
+                #expect(answer.summary == "202 pending keep")
+                #expect(try answer.json?.elements("purchases").map { try $0.object("granted").int64("gems") } == [550])
+                #expect(try answer.json?.object("balances").int64("gems") == 550)
+                #expect(answer.number("newBalance") == nil && answer.number("retryAfterMs") == 60_000)
+            }
+            #expect(try await shop.pending() == 0)
+        }
+    }
+
+    /// While versions are exchanged one by one: never an error, and never "finish".
+    @Test(arguments: [
+        #"{"state":"rejected","userId":"ada","reason":"too-good-to-be-true"}"#, #"{"state":"unheard","userId":"ada"}"#,
+    ])
+    func statusOfANewerVersionIsKept(json: String) async throws {
+        try await Shop.run { shop in
+            let location = try #require(try await shop.post(Shop.order()).http.header("Location"))
+            _ = try await shop.worker.settle(try await shop.lease(), status: Array(json.utf8))
+            #expect(try await shop.get(location).summary == "202 pending keep")
+            #expect(try await shop.post(Shop.order()).summary == "202 pending keep")
+        }
+    }
+
     @Test func pollForSomebodyElseIsLikeOneForNothing() async throws {
         try await Shop.run { shop in
             let location = try #require(try await shop.post(Shop.order()).http.header("Location"))
