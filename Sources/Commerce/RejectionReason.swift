@@ -28,8 +28,6 @@ public enum RejectionReason: String, Sendable, Hashable, CaseIterable {
     case noPurchaseInReceipt = "no-purchase-in-receipt"
     /// The purchase or its proof has expired.
     case purchaseExpired = "purchase-expired"
-    /// Consumed at the store without ever being credited here.
-    case alreadyConsumed = "already-consumed"
     /// Crediting would pass the largest balance.
     case balanceTooLarge = "balance-too-large"
 }

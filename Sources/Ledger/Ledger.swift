@@ -135,11 +135,6 @@ public final class Ledger {
         return try await history(of: player, limit: 1, before: position + 1).items.first
     }
 
-    /// Whether a purchase is in this player's wallet.
-    public func isCredited(_ key: PurchaseKey, to player: PlayerID) async throws(LedgerError) -> Bool {
-        try await position(of: key, in: player) != nil
-    }
-
     /// Balances, and unless told otherwise entitlements, as they are now.
     public func wallet(of player: PlayerID, entitlements: Bool = true) async throws(LedgerError) -> Wallet {
         let reply: RedisValue

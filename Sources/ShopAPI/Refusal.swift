@@ -62,7 +62,6 @@ public enum Reason: Sendable, Equatable {
             case .unsupportedProduct: (422, .keep, "Products of this type cannot be credited yet")
             case .noPurchaseInReceipt: (422, .contactSupport, "Nothing was bought in this receipt")
             case .purchaseExpired: (422, .finish, "The purchase has expired at the store")
-            case .alreadyConsumed: (422, .contactSupport, "The purchase was consumed before it was handed in")
             case .balanceTooLarge: (422, .contactSupport, "The balance cannot grow further")
             }
         return (reason.rawValue, status, action, title)

@@ -122,7 +122,7 @@ import Testing
             await #expect(throws: LedgerError.foreignRedis) { try await fixture.ledger.wallet(of: player) }
             await #expect(throws: LedgerError.foreignRedis) { try await fixture.ledger.history(of: player) }
             await #expect(throws: LedgerError.foreignRedis) {
-                try await fixture.ledger.isCredited(purchase.key, to: player)
+                try await fixture.ledger.position(of: purchase.key, in: player)
             }
             #expect(try await Self.contents(fixture) == before)
             #expect(!LedgerError.foreignRedis.isRetryable)

@@ -53,6 +53,7 @@ struct GoogleJudge: Sendable {
             return .rejected(.sandboxNotAllowed, knownKey: key, duty: duty)
         }
         switch purchase.purchaseState {
+        // Also when it is consumed: it was paid for, and only its key says whether it was credited.
         case Self.purchased: break
         case Self.cancelled: return .rejected(.cancelled, knownKey: key)
         case Self.pending: return .awaitingPayment(knownKey: key)
