@@ -118,10 +118,13 @@ final class GoogleAccess {
         return .failed(failure ?? GoogleVerifier.Failure(.retrySoon))
     }
 
-    /// The renewal is a task of its own, since no single caller's cancellation may take the token from all others.
+    /// The renewal is a task of its own, since no single caller's cancellation may take the token from all others, and an
+    /// early one has no caller that waits.
+    ///
+    /// It stays on the loop, ends within the deadline of its one call, and is given up with the client it sends by.
     private func startRenewal() {
         guard renewal == nil, let account, let key else { return }
-        renewal = Task { @LoopActor [weak self] in
+        renewal = Task(executorPreference: EventLoop.shared) { @LoopActor @Sendable [weak self] in
             await self?.renew(account, key)
             self?.renewal = nil
         }
