@@ -37,6 +37,11 @@ struct TruthRecord: Sendable, Equatable {
     let quantity: Int64
     let environment: String
     let duty: Duty
+    /// Google: whether the store waits for a consumption or an acknowledgement; not of what was taken back or not paid.
+    let isPaidFor: Bool
+    /// Google: what it was told.
+    let isConsumed: Bool
+    let isAcknowledged: Bool
 
     /// The purchase key, by its documentation: a non-consumable of Apple's is named by its first transaction.
     var key: String {
@@ -158,6 +163,9 @@ extension TruthRecord {
         type = try view.string("type")
         quantity = try view.int64("quantity")
         environment = try view.optionalString("environment") ?? "Production"
+        isPaidFor = try view.string("state") == "purchased"
+        isConsumed = try view.optionalInt64("consumptionState") == 1
+        isAcknowledged = try view.optionalInt64("acknowledgementState") == 1
         let word = try view.required("duty")
         guard let duty = Duty(rawValue: try word.string()) else { throw word.error("is not a known duty") }
         self.duty = duty

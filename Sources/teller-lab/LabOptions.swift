@@ -15,7 +15,10 @@ enum LabOptions {
     /// Of the commands that audit.
     static let shared =
         places + [
-            .init("settle", "SECONDS", "how long the lists get to drain before the audit (default 60)")
+            .init("settle", "SECONDS", "how long the lists get to drain before the audit (default 60)"),
+            .init(
+                "client-consumes", nil,
+                "the Teller under test has google.consume: client; what Google heard is not audited"),
         ]
 
     static func redis(_ arguments: Arguments) throws -> LabRedis {
@@ -33,8 +36,12 @@ enum LabOptions {
         try LoadPlan.catalogue(ofFile: arguments.string("catalogue") ?? "deploy/catalogue.example.json")
     }
 
-    static func settle(_ arguments: Arguments) throws -> Duration {
-        .seconds(try arguments.number("settle", in: 0...86_400, default: 60))
+    static func audit(_ arguments: Arguments) throws -> Audit.Configuration {
+        var configuration = Audit.Configuration(
+            redis: try redis(arguments), emulatorURL: try emulator(arguments), catalogue: try catalogue(arguments))
+        configuration.settle = .seconds(try arguments.number("settle", in: 0...86_400, default: 60))
+        configuration.consumesAtServer = !arguments.has("client-consumes")
+        return configuration
     }
 
     static func secret(inFile path: String) throws -> String {

@@ -6,7 +6,7 @@ let loadCommand = Command(
     details: """
         Open loop (--rate) keeps to its schedule whatever the answers do, and latency counts from the scheduled time.
         Closed loop (--concurrency) hands in the next receipt when the last one is answered. The purchases are made
-        before the clock starts. Afterwards every wallet is held against what the stores sold. Exit code 0: every answer
+        before the clock starts. Afterwards every wallet, and what Google was told, is held against what the stores sold. Exit code 0: every answer
         and every wallet is right; 1: not.
 
           teller-lab load --api http://127.0.0.1:8080 --key demo.SECRET --redis redis://127.0.0.1:6379 \\
@@ -52,9 +52,7 @@ let loadCommand = Command(
     print(load.text)
     var audit: AuditReport?
     if !arguments.has("no-audit") {
-        var configuration = Audit.Configuration(
-            redis: plan.redis, emulatorURL: plan.emulatorURL, catalogue: plan.catalogue)
-        configuration.settle = try LabOptions.settle(arguments)
+        var configuration = try LabOptions.audit(arguments)
         configuration.heard = load.heard
         audit = try await Audit.run(configuration) { line.show($0) }
         line.close()

@@ -1,3 +1,4 @@
+import Commerce
 import Lab
 import Redis
 import ServiceRuntime
@@ -15,12 +16,13 @@ import Testing
             for _ in 0..<3 { try await scene.credit(try scene.buy()) }
             try await scene.credit(try scene.buy("ben", "gems_500", store: .google))
             try await scene.credit(try scene.buy("ben", "com.mygame.skin.starter"))
+            try await scene.credit(try scene.buy("ada", "skin_starter", store: .google))
             _ = try scene.buy("eve") { $0.signer = .rogueRoot }
             _ = try scene.buy("eve", "gems_500", store: .google) { $0.state = .pending }
             let report = try await scene.audit()
             #expect(report.isClean, "\(report.text)")
-            #expect(report.purchases == 7 && report.mustBeCredited == 5 && report.mustNotBeCredited == 2)
-            #expect(report.entries == 5 && report.balances == ["gems": 2200])
+            #expect(report.purchases == 8 && report.mustBeCredited == 6 && report.mustNotBeCredited == 2)
+            #expect(report.entries == 6 && report.balances == ["gems": 2200])
         }
     }
 
@@ -92,6 +94,32 @@ import Testing
             .balanceMismatch, "a wallet of a player who never bought",
             { _ = try await $0.send("HSET", "teller:{0}:player:mallory", "gems", "1000000") }
         ),
+        (
+            .missingDuty, "a credited purchase that is not consumed",
+            { try await $0.credit(.google, try $0.buy("ada", "gems_500", store: .google).id, "gems_500", to: "ada") }
+        ),
+        (
+            .missingDuty, "a consumable that is only acknowledged",
+            { scene in
+                let record = try scene.buy("ada", "gems_500", store: .google)
+                try await scene.credit(.google, record.id, "gems_500", to: "ada")
+                try await scene.perform(.googleAcknowledge, on: record)
+            }
+        ),
+        (
+            .missingDuty, "a credited non-consumable that is not acknowledged",
+            {
+                let record = try $0.buy("ada", "skin_starter", store: .google)
+                try await $0.credit(.google, record.id, "skin_starter", to: "ada")
+            }
+        ),
+        (
+            .unearnedDuty, "a purchase that was taken from its buyer and not credited",
+            { scene in
+                let record = try scene.buy("ada", "gems_500", store: .google) { $0.isTest = true }
+                try await scene.perform(.googleConsume, on: record)
+            }
+        ),
         (.leftover, "pending", { _ = try await $0.send("LPUSH", "teller:{0}:pending:apple", "{}") }),
         (.leftover, "arrived", { _ = try await $0.send("LPUSH", "teller:{0}:arrived:google", "{}") }),
         (.leftover, "suspects", { _ = try await $0.send("LPUSH", "teller:{0}:suspects:google", "{}") }),
@@ -112,6 +140,22 @@ import Testing
             // What is wrong is named, and nothing else is suspected; taking gems for a credit is two things at once.
             let others = Set(report.differenceCounts.keys).subtracting([kind])
             #expect(others.isSubset(of: [.markMismatch]), "\(what): \(report.text)")
+        }
+    }
+
+    @Test func whatGoogleNeedNotHearIsNotMissed() async throws {
+        try await LabScene.running { scene in
+            // Refunded meanwhile: there is nothing left to tell.
+            let refunded = try scene.buy("ada", "gems_500", store: .google)
+            try await scene.credit(.google, refunded.id, "gems_500", to: "ada")
+            try scene.emulator.move(refunded.id, to: .refunded)
+            #expect(try await scene.audit().isClean)
+            // The game consumes by itself, at its own time.
+            let acknowledged = try scene.buy("ben", "gems_500", store: .google)
+            try await scene.credit(.google, acknowledged.id, "gems_500", to: "ben")
+            try await scene.perform(.googleAcknowledge, on: acknowledged)
+            #expect(try await scene.audit().differenceCounts == [.missingDuty: 1])
+            #expect(try await scene.audit(consumesAtServer: false).isClean)
         }
     }
 

@@ -20,6 +20,7 @@ final class LabScene {
     let meta: Meta
     let emulator: StoreEmulator
     let ledger: Ledger
+    private let http = HTTPClient(logger: .disabled)
 
     nonisolated static func catalogue() throws -> Catalogue {
         try Catalogue(
@@ -64,6 +65,7 @@ final class LabScene {
     }
 
     private func stop() async {
+        await http.stop()
         await emulator.stop()
         await redis.stop()
     }
@@ -84,9 +86,26 @@ final class LabScene {
         return try emulator.purchase(request).record
     }
 
-    /// Puts a purchase into a wallet as the worker would: with a claim and a mark.
+    /// Puts a purchase into a wallet as the worker would: with a claim and a mark, and tells its store.
     func credit(_ record: PurchaseRecord, to player: String? = nil) async throws {
         try await credit(record.store, record.id, record.request.storeProductID, to: player ?? record.request.player)
+        guard record.store == .google, record.state == .purchased else { return }
+        try await perform(record.request.type == "Consumable" ? .googleConsume : .googleAcknowledge, on: record)
+    }
+
+    /// Tells Google.
+    func perform(_ kind: StoreDuty.Kind, on record: PurchaseRecord) async throws {
+        let duty = StoreDuty(
+            kind, package: try PackageName(validating: "com.mygame"),
+            storeProductID: try StoreProductID(validating: record.request.storeProductID),
+            token: try PurchaseToken(validating: record.id))
+        let verifier = try PurchaseVerifier(verification(), http: http, logger: .disabled, metrics: Metrics())
+        let outcome = await verifier.perform(duty)
+        guard outcome == .done else { throw UnexpectedOutcome(outcome: outcome) }
+    }
+
+    struct UnexpectedOutcome: Error {
+        let outcome: DutyOutcome
     }
 
     func credit(_ store: EmulatedStore, _ id: String, _ storeProduct: String, to player: String) async throws {
@@ -106,11 +125,14 @@ final class LabScene {
         _ = try await ledger.credit(purchase, to: player, submission: SubmissionID(digest: Array(0...15)))
     }
 
-    func audit(settle: Duration = .milliseconds(300), heard: HeardAnswers? = nil) async throws -> AuditReport {
+    func audit(
+        settle: Duration = .milliseconds(300), heard: HeardAnswers? = nil, consumesAtServer: Bool = true
+    ) async throws -> AuditReport {
         var configuration = Audit.Configuration(
             redis: labRedis, emulatorURL: emulator.baseURL, catalogue: try Self.catalogue())
         configuration.settle = settle
         configuration.heard = heard
+        configuration.consumesAtServer = consumesAtServer
         return try await Audit.run(configuration)
     }
 
@@ -125,7 +147,6 @@ final class LabScene {
     /// One API and one worker of the real code, in this process.
     func withTeller(_ body: @LoopActor (_ apiURL: String) async throws -> Void) async throws {
         let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
-        let http = HTTPClient(logger: .disabled)
         let verifier = try PurchaseVerifier(
             verification(), http: http, logger: .disabled, metrics: Metrics())
         let jobs = JobQueue(
@@ -155,7 +176,6 @@ final class LabScene {
         _ = await front.stop(within: .seconds(2))
         await feed.stop()
         _ = await worker.stop(within: .seconds(2))
-        await http.stop()
         try result.get()
     }
 

@@ -8,7 +8,8 @@ public import ServiceRuntime
 ///
 /// Of each purchase that must be credited there is exactly one ledger entry, in its buyer's ledger, granting what the
 /// catalogue says, with its permanent mark and its claim; of every other there is none; each balance is the sum of its
-/// ledger; the ledger's own reading shows the same; and no job is left in any list. It only reads, so it may run while
+/// ledger; the ledger's own reading shows the same; Google was told of each credit, and of nothing else; and no job is
+/// left in any list. It only reads, so it may run while
 /// others write; but then it may see a credit between two of its looks, so it waits until the lists are empty first.
 @LoopActor
 public final class Audit {
@@ -24,6 +25,8 @@ public final class Audit {
         public var settle: Duration = .seconds(30)
         /// What clients were told; nil demands a credit for every good purchase of the ground truth, handed in or not.
         public var heard: HeardAnswers?
+        /// Whether Teller under test consumes (`google.consume: server`), so that all of its duties are known.
+        public var consumesAtServer = true
 
         /// An audit of everything that the emulator ever sold.
         public init(redis: LabRedis, emulatorURL: String, catalogue: Catalogue) {
@@ -104,6 +107,7 @@ public final class Audit {
             progress("audit: \(min(start + Self.chunk, players.count)) of \(players.count) wallets")
         }
         try await checkPurchases(records)
+        if configuration.consumesAtServer { checkDuties(records) }
         try await listDeadLetters()
         return report
     }
@@ -227,6 +231,25 @@ public final class Audit {
                         .claimMismatch, player: creditedTo[record.key],
                         "\(record.label) is claimed by \(owner ?? "nobody")"))
             }
+        }
+    }
+
+    /// A credited purchase is consumed, one of a non-consumable acknowledged; one that is not credited is neither.
+    private func checkDuties(_ records: [TruthRecord]) {
+        for record in records where record.store == "google" {
+            guard creditedTo[record.key] != nil else {
+                guard record.isConsumed || record.isAcknowledged else { continue }
+                let what = "\(record.label) is \(record.isConsumed ? "consumed" : "acknowledged"), but nobody's"
+                report.add(.init(.unearnedDuty, player: record.player, what))
+                continue
+            }
+            let mustBeConsumed =
+                StoreProductID(rawValue: record.storeProductID).flatMap {
+                    configuration.catalogue.product(store: .googlePlay, storeProductID: $0)
+                }?.type == .consumable
+            guard record.isPaidFor, mustBeConsumed ? !record.isConsumed : !record.isAcknowledged else { continue }
+            let what = "\(record.label) is not \(mustBeConsumed ? "consumed" : "acknowledged")"
+            report.add(.init(.missingDuty, player: creditedTo[record.key], what))
         }
     }
 

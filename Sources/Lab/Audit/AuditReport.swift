@@ -32,6 +32,10 @@ public struct AuditDifference: Sendable, Equatable {
         case ledgerDisagrees = "ledger-disagrees"
         /// A job is left in a list.
         case leftover
+        /// Google was not told of a credit, and takes the purchase back after three days.
+        case missingDuty = "missing-duty"
+        /// Google was told of a credit that there is not: what is consumed can be neither proved nor refunded any more.
+        case unearnedDuty = "unearned-duty"
     }
 
     /// What is wrong.
