@@ -23,6 +23,11 @@ public enum Reason: Sendable, Equatable {
     case malformedRequest, unauthenticated, forbidden, unknownSubmission, bodyTooLarge, unsupportedMediaType
     case unknownProduct, productNotInStore, tooManyRequests, queueFull, temporarilyUnavailable, parked
     case rejected(RejectionReason)
+    /// What the server says before the shop is asked, besides ``malformedRequest`` and ``bodyTooLarge``.
+    case notFound, methodNotAllowed, stopping
+
+    /// What the server says before the shop is asked.
+    static let ofServer: [Reason] = [.malformedRequest, .bodyTooLarge, .notFound, .methodNotAllowed, .stopping]
 
     /// The slug, the HTTP status, what the client must do, and the title for people.
     public var row: (slug: String, status: Int, action: ClientAction, title: String) {
@@ -30,6 +35,8 @@ public enum Reason: Sendable, Equatable {
         case .malformedRequest: ("malformed-request", 400, .keep, "The request cannot be read")
         case .unauthenticated: ("unauthenticated", 401, .keep, "No valid API key")
         case .forbidden: ("forbidden", 403, .keep, "The API key may not do this")
+        case .notFound: ("not-found", 404, .keep, "There is nothing at this path")
+        case .methodNotAllowed: ("method-not-allowed", 405, .keep, "The method is not allowed here")
         case .unknownSubmission: ("unknown-submission", 404, .retry, "No such submission")
         case .bodyTooLarge: ("body-too-large", 413, .keep, "The request body is too large")
         case .unsupportedMediaType: ("unsupported-media-type", 415, .keep, "The body must be application/json")
@@ -38,6 +45,7 @@ public enum Reason: Sendable, Equatable {
         case .tooManyRequests: ("too-many-requests", 429, .retry, "Too many requests")
         case .queueFull: ("queue-full", 503, .retry, "The queue is full")
         case .temporarilyUnavailable: ("temporarily-unavailable", 503, .retry, "Teller cannot do this right now")
+        case .stopping: ("stopping", 503, .retry, "The server is stopping")
         case .parked: ("parked", 503, .contactSupport, "The receipt waits for a human")
         case .rejected(let reason): Self.row(reason)
         }

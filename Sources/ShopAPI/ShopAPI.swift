@@ -58,6 +58,11 @@ public final class ShopAPI {
 
     /// Puts the routes on a router.
     public func register(on router: Router) {
+        // A client asks every answer what to do.
+        router.problemMembers = { slug, writer in
+            guard let reason = Reason.ofServer.first(where: { $0.row.slug == slug }) else { return }
+            writer.member("clientAction", reason.row.action.rawValue)
+        }
         router.on(.post, "/shop/purchase", bodyBytesMax: Limits.bodyWithAppReceiptBytesMax) { request in
             await self.answer(request, .submit, self.purchase)
         }

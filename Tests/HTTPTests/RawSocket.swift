@@ -38,6 +38,9 @@ final class BlockingSocket: @unchecked Sendable {
         descriptor = -1
     }
 
+    /// Ends our side; the other one can still answer.
+    func finish() { shutdown(descriptor, Int32(SHUT_WR)) }
+
     /// Ends the connection with a TCP reset.
     func reset() {
         var lingering = linger(l_onoff: 1, l_linger: 0)
@@ -120,6 +123,18 @@ final class RawSocket: Sendable {
     var isClosedByPeer: Bool { get async { await blocking { [socket] in socket.isClosedByPeer } } }
 
     func close() { socket.close() }
+
+    /// Sends and closes before the loop, on whose thread this is called, can look: the server finds both at once.
+    @LoopActor func sendAndClose(_ text: String) {
+        socket.send(text)
+        socket.close()
+    }
+
+    /// Sends and ends its side before the loop can look.
+    @LoopActor func sendAndFinish(_ text: String) {
+        socket.send(text)
+        socket.finish()
+    }
 
     func reset() { socket.reset() }
 }

@@ -8,6 +8,7 @@ import Testing
     static let own: [Reason] = [
         .malformedRequest, .unauthenticated, .forbidden, .unknownSubmission, .bodyTooLarge, .unsupportedMediaType,
         .unknownProduct, .productNotInStore, .tooManyRequests, .queueFull, .temporarilyUnavailable, .parked,
+        .notFound, .methodNotAllowed, .stopping,
     ]
     static let all = own + RejectionReason.allCases.map { Reason.rejected($0) }
 

@@ -71,9 +71,9 @@ extension HTTPServer {
         guard let framing = BodyFraming(handle) else { return .YES }
         switch framing {
         case .invalid(let mistake):
-            return send(request, Problem.badRequest(mistake).response)
+            return send(request, router.response(to: .badRequest(mistake)))
         case .length(let bytes) where bytes > UInt64(request.bodyBytesMax + Self.excessBytesMax):
-            return send(request, Problem.bodyTooLarge(bytesMax: request.bodyBytesMax).response)
+            return send(request, router.response(to: .bodyTooLarge(bytesMax: request.bodyBytesMax)))
         case .length(let bytes):
             request.connection?.since = .now
             if bytes <= UInt64(request.bodyBytesMax) { request.body.reserveCapacity(Int(bytes)) }
@@ -98,14 +98,14 @@ extension HTTPServer {
     private func complete(_ request: IncomingRequest) -> MHD_Result {
         guard request.phase == .receiving else { return .NO }
         if request.excessBytes > 0 {
-            return send(request, Problem.bodyTooLarge(bytesMax: request.bodyBytesMax).response)
+            return send(request, router.response(to: .bodyTooLarge(bytesMax: request.bodyBytesMax)))
         }
         guard case .route(let route, let parameters) = request.match else {
             guard case .problem(let problem) = request.match else { return .NO }
-            return send(request, problem.response)
+            return send(request, router.response(to: problem))
         }
         request.pathParameters = parameters
-        if let problem = request.readQuery() { return send(request, problem.response) }
+        if let problem = request.readQuery() { return send(request, router.response(to: problem)) }
         request.phase = .handling
         request.isStarting = true
         openRequests += 1

@@ -162,7 +162,7 @@ public final class HTTPServer {
             if request.response?.fault == .hang {
                 refuse(request)
             } else {
-                answer(request, Problem.stopping.response)
+                answer(request, router.response(to: .stopping))
             }
         }
         // One pass to resume, one to answer, one to see what is left; the rest is cut off.
@@ -244,6 +244,11 @@ public final class HTTPServer {
                 lookForClient(connection)
                 continue
             case .answering: patience = configuration.answerTimeout
+            // libmicrohttpd takes a read that came back short for all there is and waits for the next edge. An end of the
+            // stream that came together with the last bytes makes none: it would be seen when the connection times out.
+            case nil where connection.isClosedByClient, .receiving where connection.isClosedByClient:
+                connection.cut()
+                continue
             case nil where connection.requests > 0: patience = configuration.idleTimeout + configuration.receiveTimeout
             default: patience = configuration.receiveTimeout
             }

@@ -10,7 +10,9 @@ public struct Problem: Sendable {
     public let reason: String
     /// Additional headers, such as `Allow` and `Retry-After`.
     public var headers: [(String, String)] = []
-    private let body: [UInt8]
+    private let title: String
+    private let detail: String
+    private let extra: @Sendable (inout JSONWriter) -> Void
 
     /// Describes an error.
     ///
@@ -21,10 +23,21 @@ public struct Problem: Sendable {
     ///   - detail: What is special about this one.
     ///   - extra: Writes extension members (RFC 9457 §3.2).
     public init(
-        status: Int, reason: String, title: String, detail: String = "", extra: (inout JSONWriter) -> Void = { _ in }
+        status: Int, reason: String, title: String, detail: String = "",
+        extra: @escaping @Sendable (inout JSONWriter) -> Void = { _ in }
     ) {
         self.status = status
         self.reason = reason
+        self.title = title
+        self.detail = detail
+        self.extra = extra
+    }
+
+    /// The answer to send.
+    public var response: OutgoingResponse { response { _ in } }
+
+    /// The answer to send, with more members.
+    func response(more: (inout JSONWriter) -> Void) -> OutgoingResponse {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("type", "urn:teller:problem:\(reason)")
@@ -33,14 +46,10 @@ public struct Problem: Sendable {
             if !detail.isEmpty { writer.member("detail", detail) }
             writer.member("reason", reason)
             extra(&writer)
+            more(&writer)
         }
-        body = writer.bytes
-    }
-
-    /// The answer to send.
-    public var response: OutgoingResponse {
-        OutgoingResponse(
-            status: status, headers: [("Content-Type", "application/problem+json")] + headers, body: body)
+        return OutgoingResponse(
+            status: status, headers: [("Content-Type", "application/problem+json")] + headers, body: writer.bytes)
     }
 }
 

@@ -29,6 +29,10 @@ public final class Router {
     private var fixed: [String: [Int]] = [:]
     private var fallback: Handler?
 
+    /// Writes further members into the problems that reach no handler, such as a bad query or a body over the limit, so
+    /// that they look like those of the handlers; gets their `reason`.
+    public var problemMembers: (@LoopActor (String, inout JSONWriter) -> Void)?
+
     /// Makes a router without routes.
     public init() {}
 
@@ -53,12 +57,17 @@ public final class Router {
     public func handle(_ request: IncomingRequest) async -> OutgoingResponse {
         switch match(request.method, request.path) {
         case .problem(let problem):
-            return problem.response
+            return response(to: problem)
         case .route(let route, let parameters):
             request.pathParameters = parameters
-            if let problem = request.readQuery() { return problem.response }
+            if let problem = request.readQuery() { return response(to: problem) }
             return await route.handler(request)
         }
+    }
+
+    /// The answer with a problem that reached no handler.
+    func response(to problem: Problem) -> OutgoingResponse {
+        problem.response { problemMembers?(problem.reason, &$0) }
     }
 
     func match(_ method: HTTPMethod, _ path: String) -> Match {
