@@ -19,6 +19,8 @@ public struct QueueDepth: Sendable, Equatable {
     public let oldestArrived: Duration?
     /// Time until the next retry is due; negative when it is overdue.
     public let nextRetry: Duration?
+    /// Stands for the oldest bare jobs: stays the same while nobody takes them; nil when the oldest are not bare.
+    public let oldestBare: Int?
 }
 
 /// A registered worker.
@@ -53,7 +55,7 @@ extension JobQueue {
             queue: queue, pending: Int(values[0].int ?? 0), arrived: Int(values[1].int ?? 0),
             suspects: Int(values[2].int ?? 0), retry: Int(values[3].int ?? 0),
             oldestPending: Self.age(values[4], now), oldestArrived: Self.age(values[5], now),
-            nextRetry: due.map { .milliseconds(Int64($0) - now) })
+            nextRetry: due.map { .milliseconds(Int64($0) - now) }, oldestBare: Self.bare([values[4], values[5]], now))
     }
 
     /// All registered workers, the longest silent first.
@@ -76,6 +78,11 @@ extension JobQueue {
                     isStale: age > configuration.leasePeriod))
         }
         return states
+    }
+
+    private static func bare(_ entries: [RedisValue], _ now: Int64) -> Int? {
+        let bare = entries.filter { $0.bytes != nil && age($0, now) == nil }
+        return bare.isEmpty ? nil : bare.map(\.bytes).hashValue
     }
 
     private static func age(_ entry: RedisValue, _ now: Int64) -> Duration? {

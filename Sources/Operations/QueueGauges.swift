@@ -5,8 +5,9 @@ public import ServiceRuntime
 ///
 /// `teller_queue_pending{queue}`, `teller_queue_oldest_seconds{queue}` and `teller_dead_letters`. Every API process
 /// exports the same numbers, so rules take the `max`. They are of everybody's interest and cost Redis a few commands, so
-/// they are looked up at intervals and not when somebody scrapes. A number that is not known (Redis is away, or the
-/// oldest job was pushed by another program, which wrote down no time) is NaN, which rings no bell by itself.
+/// they are looked up at intervals and not when somebody scrapes. A number that is not known, because Redis is away, is
+/// NaN, which rings no bell by itself. A job that another program pushed carries no time: its age counts from the look that
+/// found it to be the oldest, and is therefore too small, but it grows when nobody takes it.
 @LoopActor
 public final class QueueGauges {
     private let jobs: JobQueue
@@ -14,6 +15,7 @@ public final class QueueGauges {
     private let pending: [String: Gauge]
     private let oldest: [String: Gauge]
     private let dead: Gauge
+    private var bare: [String: (job: Int, since: MonotonicInstant)] = [:]
     private var polling: Task<Void, Never>?
 
     /// Makes the gauges, at NaN; ``start(every:)`` begins to look.
@@ -25,7 +27,8 @@ public final class QueueGauges {
             return Dictionary(uniqueKeysWithValues: pairs)
         }
         pending = gauges("teller_queue_pending", "Jobs on the list that no worker has taken.")
-        oldest = gauges("teller_queue_oldest_seconds", "Age of the oldest of them; NaN when it is not known.")
+        oldest = gauges(
+            "teller_queue_oldest_seconds", "Age of the oldest of them; of a bare job, the time it has been the oldest.")
         dead = metrics.gauge("teller_dead_letters", "Jobs that wait for a human.")
         forget()
     }
@@ -58,9 +61,8 @@ public final class QueueGauges {
                 let depth = try await jobs.depth(of: name)
                 let waiting = depth.pending + depth.arrived
                 pending[name]?.set(Double(waiting))
-                let ages = [depth.oldestPending, depth.oldestArrived].compactMap { $0 }
-                let age = ages.max().map { max(0, $0.inSeconds) }
-                oldest[name]?.set(age ?? (waiting == 0 ? 0 : .nan))
+                let ages = [depth.oldestPending, depth.oldestArrived, waited(name, depth.oldestBare)]
+                oldest[name]?.set(max(0, ages.compactMap { $0?.inSeconds }.max() ?? 0))
             }
             dead.set(Double(try await jobs.deadCount()))
         } catch {
@@ -70,7 +72,19 @@ public final class QueueGauges {
         }
     }
 
+    /// For how long the same bare job has been the oldest.
+    private func waited(_ queue: String, _ job: Int?) -> Duration? {
+        guard let job else {
+            bare[queue] = nil
+            return nil
+        }
+        if let known = bare[queue], known.job == job { return known.since.elapsed }
+        bare[queue] = (job, .now)
+        return .zero
+    }
+
     private func forget() {
+        bare = [:]
         for gauge in [Gauge](pending.values) + [Gauge](oldest.values) + [dead] { gauge.set(.nan) }
     }
 }
