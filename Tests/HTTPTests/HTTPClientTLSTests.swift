@@ -7,15 +7,25 @@ import Testing
 
 /// Against `openssl s_server`, with certificates that `openssl` makes for the occasion.
 @Suite struct HTTPClientTLSTests {
-    /// A certificate authority, a certificate of it for 127.0.0.1 and one for another name, and a server using one.
+    /// A certificate authority, a certificate of it, and a server using that.
     struct TLSServer {
         let directory: String
         let port: Int
         private let process: Process
+        private let input = Pipe()
+        private let output = Pipe()
+        /// Where to write what is sent to the client, in a server without `-www`.
+        var sending: FileHandle { input.fileHandleForWriting }
+        /// Where what the client sent is read.
+        var receiving: FileHandle { output.fileHandleForReading }
 
         var authority: String { directory + "/ca.pem" }
 
-        init(certificateFor name: String) throws {
+        /// - Parameters:
+        ///   - name: As in `subjectAltName`.
+        ///   - behaviour: Options of `s_server`; without `-www` it copies between the connection and its own ends.
+        /// - Throws: When `openssl` cannot make the certificates.
+        init(certificateFor name: String, _ behaviour: String = "-www") throws {
             var template = Array("/tmp/teller-test-tls-XXXXXX".utf8CString)
             guard mkdtemp(&template) != nil else { throw RawSocket.Failure(call: "mkdtemp") }
             directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -37,11 +47,12 @@ import Testing
             // The shell kills the server when its key is gone (`stop`) or this process is, however that happened.
             let script = """
                 cd \(directory)
-                openssl s_server -accept 127.0.0.1:\(port) -cert s.pem -key s.key -www -quiet & server=$!
+                exec 3<&0
+                openssl s_server -accept 127.0.0.1:\(port) -cert s.pem -key s.key \(behaviour) -quiet <&3 & server=$!
                 while [ -e s.key ] && kill -0 \(getpid()); do sleep 0.1; done
                 kill -9 $server
                 """
-            process = try Self.run("/bin/sh", ["-c", script])
+            process = try Self.run("/bin/sh", ["-c", script], input: input, output: output)
         }
 
         func stop() {
@@ -53,13 +64,16 @@ import Testing
             try await eventually("s_server listens") { (try? await RawSocket(port: port)) != nil }
         }
 
-        private static func run(_ program: String, _ arguments: [String]) throws -> Process {
+        private static func run(
+            _ program: String, _ arguments: [String], input: Any = FileHandle.nullDevice,
+            output: Any = FileHandle.nullDevice
+        ) throws -> Process {
             let process = Process()
             process.executableURL = URL(fileURLWithPath: program)
             process.arguments = arguments
-            process.standardOutput = FileHandle.nullDevice
+            process.standardOutput = output
             process.standardError = FileHandle.nullDevice
-            process.standardInput = FileHandle.nullDevice
+            process.standardInput = input
             try process.run()
             return process
         }

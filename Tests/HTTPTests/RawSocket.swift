@@ -205,7 +205,7 @@ final class ScriptedServer: Sendable {
     }
 }
 
-private func startThread(_ body: @escaping @Sendable () -> Void) {
+func startThread(_ body: @escaping @Sendable () -> Void) {
     var thread = pthread_t()
     pthread_create(
         &thread, nil,
