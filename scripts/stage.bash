@@ -68,7 +68,7 @@ write_configuration() {
             log: {format: "json"},
             api: {
                 listen: $listen, operationsListen: $operations,
-                keys: [{id: "demo", sha256: $sha256, scopes: ["submit", "read", "admin"]}]
+                keys: [{id: "demo", sha256: $sha256, scopes: ["submit", "read"]}]
             },
             sandbox: {credit: "nobody"}
         } + .' "$scratch/stores/stores.json" >"$scratch/teller.json"

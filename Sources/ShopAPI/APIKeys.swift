@@ -12,8 +12,6 @@ public struct APIKey: Sendable {
         case submit
         /// Read wallets and histories.
         case read
-        /// Inspect and repair.
-        case admin
     }
 
     /// Names the caller in logs and metrics; not secret.

@@ -61,7 +61,7 @@ import Verification
             """
             {"redis":{"url":7,"allowUnsafe":"maybe"},"log":{"level":"loud","format":"xml"},
             "api":{"listen":"nowhere","pendingMax":0,"stopSeconds":1.5,"keys":[{"id":"a.b","sha256":"zz","scopes":[]},
-            {"id":"x","sha256":"\(Configured.sha256)","scopes":["fly"],"notAfter":"soon"}]},
+            {"id":"x","sha256":"\(Configured.sha256)","scopes":["admin"],"notAfter":"soon"}]},
             "worker":{"inFlight":{"apple":99999}},
             "apple":{"bundleIds":[],"environments":["Xcode"],"verify":"never","productionURL":"http://apple.example"},
             "google":{"packageNames":["no package"],"consume":"later"},

@@ -66,20 +66,16 @@ import Testing
 
     @Test func scopeDecidesWhatAKeyMayDo() async throws {
         var plan = Shop.Plan()
-        plan.keys = [
-            Self.key("writer", "w", [.submit]), Self.key("reader", "r", [.read]), Self.key("boss", "b", [.admin]),
-        ]
+        plan.keys = [Self.key("writer", "w", [.submit]), Self.key("reader", "r", [.read])]
         try await Shop.run(plan) { shop in
             let id = try Shop.id(of: Shop.order()).rawValue
             let before = try await shop.snapshot()
-            for key in ["Bearer reader.r", "Bearer boss.b"] {
-                #expect(try await shop.post(Shop.order(), key: key).summary == "403 forbidden keep")
-                #expect(try await shop.get("/shop/purchases/\(id)", key: key).summary == "403 forbidden keep")
-            }
+            #expect(try await shop.post(Shop.order(), key: "Bearer reader.r").summary == "403 forbidden keep")
+            #expect(
+                try await shop.get("/shop/purchases/\(id)", key: "Bearer reader.r").summary == "403 forbidden keep")
             #expect(try await shop.snapshot() == before)
-            for key in ["Bearer writer.w", "Bearer boss.b"] {
-                #expect(try await shop.get("/shop/wallet?userId=ada", key: key).summary == "403 forbidden keep")
-                #expect(try await shop.get("/shop/history?userId=ada", key: key).summary == "403 forbidden keep")
+            for path in ["/shop/wallet?userId=ada", "/shop/history?userId=ada"] {
+                #expect(try await shop.get(path, key: "Bearer writer.w").summary == "403 forbidden keep")
             }
             #expect(try await shop.post(Shop.order(), key: "Bearer writer.w").status == 202)
             #expect(try await shop.get("/shop/purchases/\(id)", key: "Bearer writer.w").status == 202)

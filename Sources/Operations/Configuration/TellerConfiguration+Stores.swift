@@ -26,9 +26,9 @@ extension TellerConfiguration {
             ofHex: settings.required("sha256", example: "what `printf %s \"$SECRET\" | sha256sum` prints"))
         if digest?.count != 32 { settings.mistake("sha256", "must be 64 hex digits") }
         let scopes = settings.strings("scopes") ?? []
-        if scopes.isEmpty { settings.mistake("scopes", "must name at least one of submit, read, admin") }
-        for scope in scopes where !["submit", "read", "admin"].contains(scope) {
-            settings.mistake("scopes", "must be among submit, read, admin")
+        if scopes.isEmpty { settings.mistake("scopes", "must name at least one of submit, read") }
+        for scope in scopes where !["submit", "read"].contains(scope) {
+            settings.mistake("scopes", "must be among submit, read")
         }
         var notAfter: Int64?
         if let text = settings.string("notAfter") {

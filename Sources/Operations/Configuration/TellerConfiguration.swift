@@ -23,7 +23,7 @@ public struct TellerConfiguration: Sendable {
         public var id: String
         /// SHA-256 of its secret.
         public var secretSHA256: [UInt8]
-        /// `submit`, `read`, `admin`.
+        /// `submit`, `read`.
         public var scopes: [String]
         /// Seconds since 1970 UTC after which the key is refused.
         public var notAfterSeconds: Int64?
