@@ -1,4 +1,5 @@
 import CCurl
+import Glibc
 
 /// Scheme and authority of a URL, parsed once by libcurl and used by all requests to the same server.
 ///
@@ -52,11 +53,15 @@ struct OriginCache {
         guard let colon = bytes.prefix(8).firstIndex(of: UInt8(ascii: ":")), bytes.count > colon + 3,
             bytes[colon + 1] == UInt8(ascii: "/"), bytes[colon + 2] == UInt8(ascii: "/")
         else { return nil }
-        var end = colon + 3
         guard bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { return nil }
-        while end < bytes.count, !"/?#".utf8.contains(bytes[end]) { end += 1 }
-        let stop = bytes[end...].firstIndex(of: UInt8(ascii: "#")) ?? bytes.count
-        return (end, stop)
+        let end = bytes[(colon + 3)...].firstIndex(where: isEndOfAuthority) ?? bytes.count
+        guard let start = bytes.baseAddress else { return nil }
+        let fragment = memchr(start + end, Int32(UInt8(ascii: "#")), bytes.count - end)
+        return (end, fragment.map { UnsafePointer($0.assumingMemoryBound(to: UInt8.self)) - start } ?? bytes.count)
+    }
+
+    private static func isEndOfAuthority(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "/") || byte == UInt8(ascii: "?") || byte == UInt8(ascii: "#")
     }
 
     private mutating func origin(_ text: Slice<UnsafeBufferPointer<UInt8>>) -> Origin? {

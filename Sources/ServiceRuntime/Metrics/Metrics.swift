@@ -176,7 +176,9 @@ public final class Histogram {
     public func observe(_ value: Double) {
         guard !value.isNaN else { return }
         // A bucket holds what is less than *or equal to* its bound.
-        counts[buckets.firstIndex { value <= $0 } ?? buckets.count] += 1
+        var bucket = 0
+        while bucket < buckets.count, value > buckets[bucket] { bucket += 1 }
+        counts[bucket] += 1
         sum += value
     }
 

@@ -212,7 +212,13 @@ final class GoogleVerifier {
     // MARK: Requests
 
     private func url(_ token: PurchaseToken, of storeProductID: StoreProductID, in app: App) -> String {
-        app.urlPrefix + StoreURL.escaped(storeProductID.rawValue) + "/tokens/" + StoreURL.escaped(token.rawValue)
+        var url = app.urlPrefix
+        // One allocation: room for the longest suffix, too.
+        url.reserveCapacity(url.utf8.count + storeProductID.rawValue.utf8.count + token.rawValue.utf8.count + 32)
+        url += StoreURL.escaped(storeProductID.rawValue)
+        url += "/tokens/"
+        url += StoreURL.escaped(token.rawValue)
+        return url
     }
 
     /// Sends with a valid token; a refused token is renewed and the question asked once more, not more often.
