@@ -87,16 +87,13 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     /// A continuation resumes its task on the global executor, from where it is sent to its actor: two hops over another
     /// thread for every reply. With this hook of the concurrency runtime (the one that runs Swift in web browsers) the
     /// first hop stays on the loop and the second is none. A task-executor preference does the same for the tasks that
-    /// have it, but is looked up at each resumption: a tenth of the CPU of a receipt. Where the hook is not to be found
-    /// (a statically linked runtime) everything works as before, only slower.
+    /// have it, but is looked up at each resumption: a tenth of the CPU of a receipt.
     private func takeGlobalJobs() {
-        guard let hook = dlsym(nil, "swift_task_enqueueGlobal_hook") else { return }
-        // Invariant: Swift's and C's calling conventions agree for two pointers, and a job is one pointer.
-        let enqueue: @convention(c) (UnsafeMutableRawPointer, UnsafeRawPointer) -> Void = { job, _ in
+        teller_take_global_jobs { job, _ in
+            guard let job else { return }
+            // Invariant: a job is one pointer, in C as in Swift.
             EventLoop.shared.enqueue(ExecutorJob(unsafeBitCast(job, to: UnownedJob.self)))
         }
-        hook.assumingMemoryBound(to: (@convention(c) (UnsafeMutableRawPointer, UnsafeRawPointer) -> Void)?.self)
-            .pointee = enqueue
     }
 
     private func run() {
