@@ -54,7 +54,7 @@ extension ReceiptSubmission {
         return writer.bytes
     }
 
-    private static let fields: Set<String> = [
+    private static let fields = [
         "userId", "receiptData", "productId", "platform", "store", "storeProductId", "accountToken",
     ]
 

@@ -30,9 +30,8 @@ extension TextIdentifier {
     public var description: String { rawValue }
 
     static func accepts(_ text: String) -> Bool {
-        var text = text
         // Over contiguous bytes: a purchase token of 160 bytes is checked several times on its way.
-        return text.withUTF8 { bytes in
+        text.utf8Span.span.withUnsafeBufferPointer { bytes in
             guard (1...bytesMax).contains(bytes.count) else { return false }
             for byte in bytes where !isAllowed(byte) { return false }
             let isPathStep = bytes.count <= 2 && bytes.allSatisfy { $0 == UInt8(ascii: ".") }

@@ -48,7 +48,7 @@ final class JSONDocument {
     /// Index of the value of `key` in the object at `index`; nil when there is none, or no object.
     ///
     /// Keys are compared by their bytes: Swift's `==` of strings would take two spellings of "é" for one key.
-    func value(of key: UnsafeBufferPointer<UInt8>, in index: Int) -> Int? {
+    func value(of key: Span<UInt8>, in index: Int) -> Int? {
         let object = nodes[index]
         guard object.kind == .object else { return nil }
         var child = index + 1
@@ -59,13 +59,15 @@ final class JSONDocument {
         return nil
     }
 
-    private func isKey(_ index: Int, equalTo key: UnsafeBufferPointer<UInt8>) -> Bool {
+    /// Whether the key at `index` is `key`.
+    func isKey(_ index: Int, equalTo key: Span<UInt8>) -> Bool {
         let node = nodes[index]
-        guard Int(node.length) == key.count, let start = key.baseAddress else {
-            return node.length == 0 && key.isEmpty
-        }
-        return (node.isEscaped ? unescaped : bytes).withUnsafeBytes { bytes in
-            bytes.baseAddress.map { memcmp($0 + Int(node.payload), start, key.count) == 0 } ?? false
+        guard Int(node.length) == key.count else { return false }
+        return (node.isEscaped ? unescaped : bytes).withUnsafeBytes { text in
+            key.withUnsafeBytes { key in
+                guard let start = text.baseAddress, let other = key.baseAddress else { return key.isEmpty }
+                return memcmp(start + Int(node.payload), other, key.count) == 0
+            }
         }
     }
 

@@ -130,15 +130,31 @@ struct JSONParser {
 
     private mutating func number(_ written: UnsafeRawBufferPointer) {
         // yajl keeps a number at the very end of the text in a buffer of its own: it must be read now.
-        let digits = String(decoding: written, as: UTF8.self)
         let isReal = written.contains { $0 == UInt8(ascii: ".") || $0 | 0x20 == UInt8(ascii: "e") }
-        if !isReal, let integer = Int64(digits) {
+        if !isReal, let integer = Self.integer(written) {
             value(.integer, integer)
-        } else if isReal, let real = Double(digits), real.isFinite {
+        } else if isReal, let real = Double(String(decoding: written, as: UTF8.self)), real.isFinite {
             value(.real, Int64(bitPattern: real.bitPattern))
         } else {
             fail("has a number that is out of range", at: tokenStart())
         }
+    }
+
+    /// The value of an optional minus and digits, as yajl has checked; nil when it does not fit.
+    ///
+    /// Without the detour over a text: a store's answer is numbers for the most part.
+    private static func integer(_ written: UnsafeRawBufferPointer) -> Int64? {
+        let isNegative = written.first == UInt8(ascii: "-")
+        var value: Int64 = 0
+        for byte in written.dropFirst(isNegative ? 1 : 0) {
+            let digit = Int64(byte &- UInt8(ascii: "0"))
+            let (shifted, isTooLarge) = value.multipliedReportingOverflow(by: 10)
+            let (sum, isOver) =
+                isNegative ? shifted.subtractingReportingOverflow(digit) : shifted.addingReportingOverflow(digit)
+            guard !isTooLarge, !isOver else { return nil }
+            value = sum
+        }
+        return value
     }
 
     private mutating func string(_ decoded: UnsafeBufferPointer<UInt8>) {
@@ -158,8 +174,9 @@ struct JSONParser {
     // MARK: Nodes
 
     private mutating func countElement() {
-        guard let container = open.last, nodes[container.index].kind == .array else { return }
-        nodes[container.index].length += 1
+        // The index only: a copy of the container would also take hold of its keys.
+        guard let container = open.last?.index, nodes[container].kind == .array else { return }
+        nodes[container].length += 1
     }
 
     private mutating func append(_ kind: JSONView.Kind, _ payload: Int64, length: Int = 0, isEscaped: Bool = false) {

@@ -57,9 +57,7 @@ public struct JSONView {
 
     /// The member `key`, `null` included; nil when it is absent or this is not an object.
     public subscript(_ key: String) -> JSONView? {
-        var key = key
-        let found = key.withUTF8 { document.value(of: $0, in: index) }
-        return found.map { JSONView(document, $0) }
+        document.value(of: key.utf8Span.span, in: index).map { JSONView(document, $0) }
     }
 
     /// The member `key`, `null` included; throws when it is absent or this is not an object.
@@ -105,10 +103,15 @@ public struct JSONView {
     }
 
     /// Keys of this object that are not in `known`, in the order of the document; empty when it is not an object.
-    public func unknownKeys(besides known: Set<String>) -> [String] {
+    public func unknownKeys(besides known: some Sequence<String>) -> [String] {
+        guard kind == .object else { return [] }
         var unknown: [String] = []
-        forEachMember { key, _ in
-            if !known.contains(key) { unknown.append(key) }
+        var key = index + 1
+        for _ in 0..<count {
+            if !known.contains(where: { document.isKey(key, equalTo: $0.utf8Span.span) }) {
+                unknown.append(document.text(of: key))
+            }
+            key = document.nodes[key + 1].end
         }
         return unknown
     }

@@ -175,9 +175,8 @@ public struct JSONWriter: Sendable {
 
     mutating func string(_ value: String) {
         separate()
-        var value = value
         bytes.append(UInt8(ascii: "\""))
-        value.withUTF8 { JSONEscape.append($0, to: &bytes) }
+        value.utf8Span.span.withUnsafeBufferPointer { JSONEscape.append($0, to: &bytes) }
         bytes.append(UInt8(ascii: "\""))
         needsComma = true
     }
