@@ -112,14 +112,12 @@ extension JobQueue {
             "SET", .string(keys.status(submission)), .bytes(pendingStatus), "NX", "EX",
             .int(configuration.statusLifetime.inMilliseconds / 1000),
         ])
-        var identified = lease
-        identified.submission = submission
         if lease.crashes > 0 {
             _ = try await redis.evaluate(
                 JobScripts.identify, keys: [meta, .string(keys.running(try requireWorker()))],
                 arguments: [incarnationArgument, .string(lease.id), .string(submission)], idempotent: true)
         }
-        return identified
+        return Lease(lease, submission: submission)
     }
 
     func requireWorker() throws(RedisError) -> WorkerID {

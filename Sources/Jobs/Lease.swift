@@ -4,7 +4,7 @@ public import ServiceRuntime
 ///
 /// Holding it is no guarantee of being alone with it (a frozen worker wakes up later than its lease), so every effect must
 /// be idempotent; the transitions of ``JobQueue`` say whether the lease was still held.
-public struct Lease: Sendable, Identifiable {
+public final class Lease: Sendable, Identifiable {
     /// Unique within the worker: `<queue>:<number>`, or with `!` for a suspect that is leased alone.
     public let id: String
     /// The queue it came from and goes back to.
@@ -14,7 +14,7 @@ public struct Lease: Sendable, Identifiable {
     /// The submission it belongs to, whose status the transitions write.
     ///
     /// Nil for a bare job (see ``JobQueue/identify(_:as:pendingStatus:)``) and for follow-ups.
-    public internal(set) var submission: String?
+    public let submission: String?
     /// How often it went to retry before.
     public let attempts: Int
     /// When it was first seen, by Redis' clock; for a bare job when it was leased for the first time by a worker that
@@ -62,6 +62,19 @@ public struct Lease: Sendable, Identifiable {
         crashes = 0
     }
 
+    /// The same lease, of a job whose submission became known.
+    init(_ lease: Lease, submission: String) {
+        id = lease.id
+        queue = lease.queue
+        number = lease.number
+        payload = lease.payload
+        self.submission = submission
+        attempts = lease.attempts
+        firstSeen = lease.firstSeen
+        crashes = lease.crashes
+        leasedAt = lease.leasedAt
+    }
+
     static func number(of id: String) -> Int64? {
         let bytes = id.utf8
         guard let mark = bytes.lastIndex(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "!") }) else {
@@ -71,6 +84,7 @@ public struct Lease: Sendable, Identifiable {
     }
 
     static func queue(of id: String) -> String {
-        String(id.prefix { $0 != ":" && $0 != "!" })
+        // By bytes: looking for a character would look for the bounds of each.
+        String(id.utf8.prefix { $0 != UInt8(ascii: ":") && $0 != UInt8(ascii: "!") }) ?? id
     }
 }

@@ -270,10 +270,16 @@ final class ReceiptPipeline {
 }
 
 /// A receipt in this worker's hands.
-private struct HeldReceipt {
+private final class HeldReceipt: Sendable {
     let lease: Lease
     let submission: ReceiptSubmission
     let id: SubmissionID
+
+    init(lease: Lease, submission: ReceiptSubmission, id: SubmissionID) {
+        self.lease = lease
+        self.submission = submission
+        self.id = id
+    }
 
     func logFields(_ more: [String: LogValue]) -> [String: LogValue] {
         more.merging([

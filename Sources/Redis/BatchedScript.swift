@@ -19,8 +19,7 @@ public final class BatchedScript {
     private let batchMax: Int
     private let isIdempotent: Bool
 
-    private var keys: [RedisArgument] = []
-    private var arguments: [RedisArgument] = []
+    private var parts = ScriptParts()
     private var calls: [Call] = []
 
     /// Binds a script to a connection.
@@ -62,12 +61,10 @@ public final class BatchedScript {
 
     private func add(_ callKeys: [RedisArgument], _ callArguments: [RedisArgument], _ call: Call) {
         if calls.isEmpty {
-            keys.append(contentsOf: sharedKeys)
-            arguments.append(contentsOf: sharedArguments)
+            parts.append(keys: sharedKeys, arguments: sharedArguments)
             EventLoop.shared.atTurnEnd { [weak self] in self?.sendBatch() }
         }
-        keys.append(contentsOf: callKeys)
-        arguments.append(contentsOf: callArguments)
+        parts.append(keys: callKeys, arguments: callArguments)
         calls.append(call)
         if calls.count == batchMax { sendBatch() }
     }
@@ -76,11 +73,10 @@ public final class BatchedScript {
         // The batch may have been full, and sent, before the turn's end.
         guard !calls.isEmpty else { return }
         let batch = calls
-        let (keys, arguments) = (self.keys, self.arguments)
+        let sent = parts
         calls = []
-        self.keys = []
-        self.arguments = []
-        connection.evaluate(script, keys: keys, arguments: arguments) { Self.distribute($0, to: batch) }
+        parts = ScriptParts(like: sent)
+        connection.evaluate(script, sent) { Self.distribute($0, to: batch) }
     }
 
     private static func distribute(_ reply: RedisLink.Reply, to batch: [Call]) {

@@ -8,6 +8,8 @@ struct CommandEncoder {
 
     private(set) var bytes: [UInt8] = []
 
+    init(capacity: Int = 0) { bytes.reserveCapacity(capacity) }
+
     mutating func begin(argumentCount: Int) {
         if bytes.capacity > Self.keptBytesMax { bytes = [] } else { bytes.removeAll(keepingCapacity: true) }
         header(UInt8(ascii: "*"), argumentCount)
@@ -26,11 +28,8 @@ struct CommandEncoder {
         switch argument {
         case .bytes(let value):
             append(value)
-        case .string(var value):
-            let copied: Void? = value.utf8.withContiguousStorageIfAvailable {
-                append(buffer: UnsafeRawBufferPointer($0))
-            }
-            if copied == nil { value.withUTF8 { append(buffer: UnsafeRawBufferPointer($0)) } }
+        case .string(let value):
+            value.utf8Span.span.withUnsafeBytes { append(buffer: $0) }
         case .int(let value):
             withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
                 let start = Self.decimal(value.magnitude, negative: value < 0, into: digits)
@@ -74,5 +73,33 @@ struct CommandEncoder {
             digits[index] = UInt8(ascii: "-")
         }
         return index
+    }
+}
+
+/// The keys and arguments of one EVALSHA in the protocol's form, written down call by call by ``BatchedScript``.
+///
+/// Kept as bytes and not as a list of arguments: the list would hold on to every text of a batch until the batch leaves.
+struct ScriptParts {
+    private(set) var keyCount = 0
+    private(set) var argumentCount = 0
+    private(set) var keys: CommandEncoder
+    private(set) var arguments: CommandEncoder
+
+    /// Makes empty ones with room for as much as `previous` holds: one batch is like the next.
+    init(like previous: borrowing ScriptParts) {
+        keys = CommandEncoder(capacity: min(previous.keys.bytes.count, CommandEncoder.keptBytesMax))
+        arguments = CommandEncoder(capacity: min(previous.arguments.bytes.count, CommandEncoder.keptBytesMax))
+    }
+
+    init() {
+        keys = CommandEncoder()
+        arguments = CommandEncoder()
+    }
+
+    mutating func append(keys more: [RedisArgument], arguments others: [RedisArgument]) {
+        keyCount += more.count
+        argumentCount += others.count
+        keys.append(contentsOf: more)
+        arguments.append(contentsOf: others)
     }
 }

@@ -141,8 +141,7 @@ public final class RedisConnection: RedisCommanding {
 
     /// Runs a script now, for ``BatchedScript``; `completion` is called once.
     func evaluate(
-        _ script: RedisScript, keys: [RedisArgument], arguments: [RedisArgument],
-        _ completion: @escaping @LoopActor (RedisLink.Reply) -> Void
+        _ script: RedisScript, _ parts: ScriptParts, _ completion: @escaping @LoopActor (RedisLink.Reply) -> Void
     ) {
         guard let link = usableLink else { return completion(.failure(notConnected)) }
         commands?.increment()
@@ -151,9 +150,9 @@ public final class RedisConnection: RedisCommanding {
             guard case .failure(let error) = reply, error.kind == .noScript, link.isOpen else {
                 return completion(reply)
             }
-            link.send(.eval(script.source.text), keys: keys, arguments: arguments, .closure(completion))
+            link.send(.eval(script.source.text), parts, .closure(completion))
         }
-        link.send(verb, keys: keys, arguments: arguments, first)
+        link.send(verb, parts, first)
     }
 
     private func perform(

@@ -161,7 +161,20 @@ final class RedisLink {
         _ verb: RedisScript.Verb, keys: [RedisArgument], arguments: [RedisArgument], deadline: MonotonicInstant? = nil,
         _ recipient: Recipient
     ) {
-        encoder.begin(argumentCount: 3 + keys.count + arguments.count)
+        begin(verb, keyCount: keys.count, argumentCount: arguments.count)
+        encoder.append(contentsOf: keys)
+        encoder.append(contentsOf: arguments)
+        commit(recipient, deadline)
+    }
+
+    /// Sends `EVAL <text>` or `EVALSHA <digest>` with keys and arguments that are written down already.
+    func send(_ verb: RedisScript.Verb, _ parts: borrowing ScriptParts, _ recipient: Recipient) {
+        begin(verb, keyCount: parts.keyCount, argumentCount: parts.argumentCount)
+        commit(recipient, nil, parts.keys.bytes, parts.arguments.bytes)
+    }
+
+    private func begin(_ verb: RedisScript.Verb, keyCount: Int, argumentCount: Int) {
+        encoder.begin(argumentCount: 3 + keyCount + argumentCount)
         switch verb {
         case .eval(let text):
             encoder.append("EVAL")
@@ -170,10 +183,7 @@ final class RedisLink {
             encoder.append("EVALSHA")
             encoder.append(digest)
         }
-        encoder.append(.int(Int64(keys.count)))
-        encoder.append(contentsOf: keys)
-        encoder.append(contentsOf: arguments)
-        commit(recipient, deadline)
+        encoder.append(.int(Int64(keyCount)))
     }
 
     /// Sends a command whose replies come as messages (SUBSCRIBE, and PING between messages).
@@ -181,11 +191,12 @@ final class RedisLink {
         guard context != nil else { return }
         isMessageDue = true
         encoder.encode(arguments)
-        append()
+        append(encoder.bytes)
         scheduleFlush()
     }
 
-    private func commit(_ recipient: Recipient, _ deadline: MonotonicInstant?) {
+    /// Sends what the encoder holds, and `more` behind it.
+    private func commit(_ recipient: Recipient, _ deadline: MonotonicInstant?, _ more: [UInt8]...) {
         guard let context, !isRetiring else { return Self.deliver(.failure(RedisError(.notConnected)), to: recipient) }
         let waiting = Int(sdslen(context.pointee.obuf))
         guard inFlight.count < Self.inFlightMax, waiting < Self.outputBytesMax else {
@@ -194,13 +205,14 @@ final class RedisLink {
         scheduleFlush()
         let deadline = deadline ?? (turnStart + commandDeadline)
         inFlight.append(InFlight(recipient: recipient, deadline: deadline, startOffset: writtenBytes + waiting))
-        append()
+        append(encoder.bytes)
+        for part in more { append(part) }
         watchDeadline(deadline)
     }
 
-    private func append() {
+    private func append(_ bytes: [UInt8]) {
         guard let context else { return }
-        let failed = encoder.bytes.withUnsafeBytes {
+        let failed = bytes.withUnsafeBytes {
             redisAppendFormattedCommand(context, $0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count)
         }
         if failed != REDIS_OK { close(RedisError(.connectionLost, "out of memory")) }
