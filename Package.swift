@@ -41,8 +41,9 @@ let package = Package(
         library("CMicrohttpd", debian: "libmicrohttpd-dev"),
         library("COpenSSL", debian: "libssl-dev"),
         library("CYajl", debian: "libyajl-dev"),
+        library("CJemalloc", debian: "libjemalloc-dev"),
 
-        module("ServiceRuntime", knows: ["CUV", "CYajl"]),
+        module("ServiceRuntime", knows: ["CUV", "CYajl", "CJemalloc"]),
         module("Redis", knows: ["CHiredis", "ServiceRuntime"]),
         module("HTTP", knows: ["CCurl", "CMicrohttpd", "ServiceRuntime"]),
         module("Signing", knows: ["COpenSSL", "ServiceRuntime"]),

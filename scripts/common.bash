@@ -15,6 +15,12 @@ die() {
 # One headline per step, with the seconds since the script began: a long build must never look like a hang.
 step() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
+# Both programs as they ship: with the Swift runtime inside, which is also faster than calling it in shared libraries.
+build_release() {
+    local product
+    for product in teller teller-lab; do run swift build -c release --static-swift-stdlib --product "$product"; done
+}
+
 # The sessions (see setsid(2)) that `in_session` opened. What is in one of them was started by this script, also a
 # grandchild whose parent is dead: this is how everything is found again without ever killing by name.
 sessions=()

@@ -1,3 +1,4 @@
+import CJemalloc
 import Glibc
 
 /// The `process_*` metrics that Prometheus client libraries agree on, read from `/proc` when asked for.
@@ -19,6 +20,12 @@ struct ProcessMetrics {
             rows.append(("process_threads", "Threads, those of the libraries included.", "gauge", status.threads))
             rows.append(("process_virtual_memory_bytes", "Virtual memory.", "gauge", status.virtualBytes))
         }
+        rows.append(
+            (
+                "teller_memory_allocated_bytes", "Memory in use, as the allocator counts it: growth is a leak.",
+                "gauge",
+                Double(Allocator.allocatedBytes)
+            ))
         rows.append(("process_max_fds", "Most file descriptors allowed.", "gauge", Self.descriptorsMax()))
         rows.append(("process_open_fds", "Open file descriptors.", "gauge", Self.openDescriptors()))
         rows.append(("process_start_time_seconds", "Start of the process, Unix time.", "gauge", startSeconds))
@@ -74,5 +81,23 @@ struct ProcessMetrics {
         while readdir(directory) != nil { entries += 1 }
         // Without ".", ".." and the directory itself.
         return Double(max(0, entries - 3))
+    }
+}
+
+/// jemalloc, in place of glibc's allocator.
+///
+/// A receipt is some hundred short-lived strings, arrays and handles of libcurl: with jemalloc the worker needs an
+/// eighth less CPU, and memory that a peak took is given back. It takes the place of `malloc` by being linked; asking it
+/// something, as here, keeps it linked.
+enum Allocator {
+    /// Bytes that the program has allocated and not freed (`stats.allocated`, jemalloc(3)).
+    static var allocatedBytes: Int {
+        var epoch: UInt64 = 1
+        var allocated = 0
+        var size = MemoryLayout<Int>.size
+        // Statistics are a snapshot, taken anew when the epoch is written.
+        mallctl("epoch", nil, nil, &epoch, MemoryLayout<UInt64>.size)
+        mallctl("stats.allocated", &allocated, &size, nil, 0)
+        return allocated
     }
 }
