@@ -137,7 +137,7 @@ import Testing
         try await Bench.run { bench in
             let worker = try await bench.worker("w1")
             let lease = try await worker.submitAndLease("0-a", on: bench.front())
-            #expect(try await worker.retry(lease, after: .milliseconds(150), status: statusJSON("pending")))
+            #expect(try await worker.retry(lease, after: .seconds(1), status: statusJSON("pending")))
             #expect(try await worker.retry(lease, after: .zero, status: statusJSON("pending")) == false)
             #expect(try await worker.lease(queue: "apple", max: 1).isEmpty)
             var again: [Lease] = []
