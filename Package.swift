@@ -75,7 +75,8 @@ let package = Package(
             name: "teller-lab", dependencies: ["StoreEmulator", "Lab", "ServiceRuntime"], swiftSettings: strict),
 
         .target(
-            name: "TestSupport", dependencies: ["Redis", "HTTP", "Signing", "StoreEmulator", "ServiceRuntime"],
+            name: "TestSupport",
+            dependencies: ["Commerce", "Redis", "HTTP", "Signing", "StoreEmulator", "Verification", "ServiceRuntime"],
             path: "Tests/TestSupport", swiftSettings: strict),
         tests("ServiceRuntimeTests", of: ["ServiceRuntime"]),
         tests("RedisTests", of: ["Redis", "ServiceRuntime"]),

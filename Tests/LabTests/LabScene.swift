@@ -54,13 +54,11 @@ final class LabScene {
             redis.start()
             try await redis.ready(within: .seconds(10))
             let scene = try await LabScene(server, redis, isProduction: isProduction)
-            do {
+            try await TestSupport.running {
                 try await body(scene)
-            } catch {
+            } stop: {
                 await scene.stop()
-                throw error
             }
-            await scene.stop()
         }
     }
 
@@ -99,7 +97,8 @@ final class LabScene {
             kind, package: try PackageName(validating: "com.mygame"),
             storeProductID: try StoreProductID(validating: record.request.storeProductID),
             token: try PurchaseToken(validating: record.id))
-        let verifier = try PurchaseVerifier(verification(), http: http, logger: .disabled, metrics: Metrics())
+        let verifier = try PurchaseVerifier(
+            .init(emulatedBy: emulator), http: http, logger: .disabled, metrics: Metrics())
         let outcome = await verifier.perform(duty)
         guard outcome == .done else { throw UnexpectedOutcome(outcome: outcome) }
     }
@@ -148,7 +147,7 @@ final class LabScene {
     func withTeller(_ body: @LoopActor (_ apiURL: String) async throws -> Void) async throws {
         let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
         let verifier = try PurchaseVerifier(
-            verification(), http: http, logger: .disabled, metrics: Metrics())
+            VerificationConfiguration(emulatedBy: emulator), http: http, logger: .disabled, metrics: Metrics())
         let jobs = JobQueue(
             redis: redis, incarnation: meta.incarnation, worker: WorkerID(), blocking: configuration, logger: .disabled,
             metrics: nil)
@@ -171,39 +170,13 @@ final class LabScene {
         let front = HTTPServer(HTTPServer.Configuration(), router: router, logger: .disabled)
         feed.start()
         worker.start()
-        let result = await Result { try await body("http://127.0.0.1:\(try front.start())") }
-        api.stopWaiting()
-        _ = await front.stop(within: .seconds(2))
-        await feed.stop()
-        _ = await worker.stop(within: .seconds(2))
-        try result.get()
-    }
-
-    private func verification() throws -> VerificationConfiguration {
-        var apple = AppleConfiguration(
-            bundleIDs: ["com.mygame"],
-            key: .init(
-                keyID: "EMULATED01", issuerID: "11111111-2222-4333-8444-555555555555",
-                privateKeyPEM: Secret(emulator.applePrivateKeyPEM)))
-        apple.rootFingerprints = [emulator.rootFingerprint]
-        apple.productionURL = emulator.appleURL(.production)
-        apple.sandboxURL = emulator.appleURL(.sandbox)
-        let account = try GoogleConfiguration.ServiceAccount(keyFile: Array(emulator.serviceAccountJSON.utf8))
-        var google = GoogleConfiguration(
-            packageNames: [try PackageName(validating: "com.mygame")], credentials: .serviceAccount(account))
-        google.baseURL = emulator.googleURL
-        return VerificationConfiguration(apple: apple, google: google)
-    }
-}
-
-extension Result where Failure == any Error {
-    /// Catches what an asynchronous body throws, so that everything can be stopped first.
-    @LoopActor
-    fileprivate init(_ body: @LoopActor () async throws -> Success) async {
-        do {
-            self = .success(try await body())
-        } catch {
-            self = .failure(error)
+        try await TestSupport.running {
+            try await body("http://127.0.0.1:\(try front.start())")
+        } stop: {
+            api.stopWaiting()
+            _ = await front.stop(within: .seconds(2))
+            await feed.stop()
+            _ = await worker.stop(within: .seconds(2))
         }
     }
 }
@@ -219,8 +192,10 @@ enum FakeFront {
         router.on(.post, "/shop/purchase", bodyBytesMax: 1 << 20, answer)
         let server = HTTPServer(HTTPServer.Configuration(), router: router, logger: .disabled)
         let port = try server.start()
-        let result = await Result { try await body("http://127.0.0.1:\(port)") }
-        _ = await server.stop(within: .milliseconds(100))
-        try result.get()
+        try await TestSupport.running {
+            try await body("http://127.0.0.1:\(port)")
+        } stop: {
+            _ = await server.stop(within: .milliseconds(100))
+        }
     }
 }

@@ -28,13 +28,11 @@ struct LedgerFixture {
                 server: server, redis: redis,
                 ledger: Ledger(redis: redis, configuration: .init(buckets: buckets, incarnation: incarnation)))
             _ = try await fixture.send("HSET", "teller:{0}:meta", "incarnation", .string(incarnation))
-            do {
+            try await TestSupport.running {
                 try await body(fixture)
-            } catch {
+            } stop: {
                 await redis.stop()
-                throw error
             }
-            await redis.stop()
         }
     }
 

@@ -78,13 +78,11 @@ final class Works {
     static func run(_ plan: Plan = Plan(), _ body: @LoopActor (Works) async throws -> Void) async throws {
         try await RedisServer.running { server in
             let works = try await Works(plan, server)
-            do {
+            try await TestSupport.running {
                 try await body(works)
-            } catch {
+            } stop: {
                 await works.close()
-                throw error
             }
-            await works.close()
         }
     }
 
@@ -144,22 +142,7 @@ final class Works {
     private static func verification(
         _ emulator: StoreEmulator, _ change: (inout VerificationConfiguration) -> Void
     ) throws -> VerificationConfiguration {
-        var apple = AppleConfiguration(
-            bundleIDs: ["com.mygame"],
-            key: .init(
-                keyID: "EMULATED01", issuerID: "11111111-2222-4333-8444-555555555555",
-                privateKeyPEM: Secret(emulator.applePrivateKeyPEM)))
-        apple.environments = [.production, .sandbox]
-        apple.rootFingerprints = [emulator.rootFingerprint]
-        apple.productionURL = emulator.appleURL(.production)
-        apple.sandboxURL = emulator.appleURL(.sandbox)
-        apple.receiptProductionURL = emulator.receiptURL(.production)
-        apple.receiptSandboxURL = emulator.receiptURL(.sandbox)
-        let account = try GoogleConfiguration.ServiceAccount(keyFile: Array(emulator.serviceAccountJSON.utf8))
-        var google = GoogleConfiguration(
-            packageNames: [try PackageName(validating: "com.mygame")], credentials: .serviceAccount(account))
-        google.baseURL = emulator.googleURL
-        var verification = VerificationConfiguration(apple: apple, google: google)
+        var verification = try VerificationConfiguration(emulatedBy: emulator)
         verification.limits.tooNewDelay = .milliseconds(20)
         verification.limits.throttledDelay = .milliseconds(50)
         verification.limits.configurationDelay = .milliseconds(50)

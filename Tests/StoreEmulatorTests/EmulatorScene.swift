@@ -2,17 +2,8 @@ import HTTP
 import ServiceRuntime
 import Signing
 import StoreEmulator
-import Synchronization
+import TestSupport
 import Testing
-
-/// A clock that stands still until a test moves it.
-final class ManualClock: Sendable {
-    private let time: Mutex<UnixMilliseconds>
-    init(_ start: UnixMilliseconds) { time = Mutex(start) }
-    func advance(_ duration: Duration) { time.withLock { $0 = $0 + duration } }
-    var now: UnixMilliseconds { time.withLock { $0 } }
-    var wallClock: WallClock { WallClock { self.now } }
-}
 
 /// An emulator on a free port, a client for it, and the credentials of the app's owner.
 @LoopActor
@@ -36,13 +27,11 @@ final class EmulatorScene {
     ) async throws {
         let scene = try EmulatorScene(change)
         try scene.emulator.start()
-        do {
+        try await running {
             try await body(scene)
-        } catch {
+        } stop: {
             await scene.stop()
-            throw error
         }
-        await scene.stop()
     }
 
     private func stop() async {

@@ -1,6 +1,7 @@
 import HTTP
 import ServiceRuntime
 import StoreEmulator
+import TestSupport
 import Testing
 
 @Suite @LoopActor struct FaultKnobsTests {

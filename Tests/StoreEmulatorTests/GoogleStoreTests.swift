@@ -2,6 +2,7 @@ import HTTP
 import ServiceRuntime
 import Signing
 import StoreEmulator
+import TestSupport
 import Testing
 
 @Suite @LoopActor struct GoogleStoreTests {

@@ -50,13 +50,10 @@ public actor RedisServer {
         _ body: (RedisServer) async throws -> Answer
     ) async throws -> Answer {
         let server = try await RedisServer(extraLines)
-        do {
-            let answer = try await body(server)
+        return try await TestSupport.running {
+            try await body(server)
+        } stop: {
             await server.stop()
-            return answer
-        } catch {
-            await server.stop()
-            throw error
         }
     }
 

@@ -2,6 +2,7 @@ import Commerce
 import HTTP
 import ServiceRuntime
 import Signing
+import TestSupport
 import Testing
 
 @testable import Verification
@@ -292,7 +293,7 @@ import Testing
         var now = World.now
         let store = CannedStore(answers: try Payload().answer())
         let clock = ManualClock(now)
-        let verifier = try World.verifier(store, clock: clock.clock)
+        let verifier = try World.verifier(store, clock: clock.wallClock)
         let submission = try World.submission(try Payload().signed())
         for seconds in [0, 200, 250, 260] {
             now = World.now + .seconds(seconds)

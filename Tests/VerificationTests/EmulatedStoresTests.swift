@@ -24,22 +24,7 @@ import Verification
             _ = try emulator.start()
             http = HTTPClient(logger: .disabled)
             catalogue = try World.catalogue()
-            var apple = AppleConfiguration(
-                bundleIDs: ["com.mygame"],
-                key: .init(
-                    keyID: "EMULATED01", issuerID: "11111111-2222-4333-8444-555555555555",
-                    privateKeyPEM: Secret(emulator.applePrivateKeyPEM)))
-            apple.environments = [.production, .sandbox]
-            apple.rootFingerprints = [emulator.rootFingerprint]
-            apple.productionURL = emulator.appleURL(.production)
-            apple.sandboxURL = emulator.appleURL(.sandbox)
-            apple.receiptProductionURL = emulator.receiptURL(.production)
-            apple.receiptSandboxURL = emulator.receiptURL(.sandbox)
-            let account = try GoogleConfiguration.ServiceAccount(keyFile: Array(emulator.serviceAccountJSON.utf8))
-            var google = GoogleConfiguration(
-                packageNames: [try PackageName(validating: "com.mygame")], credentials: .serviceAccount(account))
-            google.baseURL = emulator.googleURL
-            var configuration = VerificationConfiguration(apple: apple, google: google)
+            var configuration = try VerificationConfiguration(emulatedBy: emulator)
             change(&configuration)
             verifier = try PurchaseVerifier(configuration, http: http, logger: .disabled, metrics: Metrics())
         }
@@ -72,13 +57,11 @@ import Verification
         _ change: (inout VerificationConfiguration) -> Void = { _ in }, _ body: (Market) async throws -> Void
     ) async throws {
         let market = try Market(change)
-        do {
+        try await running {
             try await body(market)
-        } catch {
+        } stop: {
             await market.stop()
-            throw error
         }
-        await market.stop()
     }
 
     @Test func purchasesOfEveryKindAreJudgedAtApple() async throws {

@@ -2,6 +2,7 @@ import Commerce
 import HTTP
 import ServiceRuntime
 import Signing
+import TestSupport
 import Testing
 
 @testable import Verification
@@ -85,7 +86,7 @@ import Testing
         let catalogue = try World.catalogue()
         let submission = try World.submission("late" + PlayPurchase.token, store: .googlePlay)
         let late = Task { @LoopActor in await verifier.verify(submission, catalogue: catalogue) }
-        try await eventually(store) { !$0.purchaseRequests.isEmpty }
+        try await eventually { !store.purchaseRequests.isEmpty }
         #expect(try await look(verifier).summary.hasPrefix("verified"))
         #expect(await late.value.summary.hasPrefix("verified"))
         #expect(store.tokenRequests.count == 2)
@@ -118,7 +119,7 @@ import Testing
     @Test func refusalOfAFreshTokenTooIsOurConfigurationAndCostsOneRenewal() async throws {
         let store = store { _ in false }
         let clock = ManualClock(World.now)
-        let verifier = try World.verifier(store, clock: clock.clock)
+        let verifier = try World.verifier(store, clock: clock.wallClock)
         let verdict = try await look(verifier)
         #expect(verdict.summary == "open our-configuration" && verdict.retryAfter == .seconds(5))
         #expect(store.purchaseRequests.count == 2 && store.tokenRequests.count == 2)
@@ -132,7 +133,7 @@ import Testing
     @Test func tokenIsRenewedBeforeItEndsWhileTheOldOneServes() async throws {
         let store = store(expiresIn: "\"3600\"")
         let clock = ManualClock(World.now)
-        let verifier = try World.verifier(store, clock: clock.clock)
+        let verifier = try World.verifier(store, clock: clock.wallClock)
         _ = try await look(verifier)
         clock.advance(.seconds(3299))
         _ = try await look(verifier)
@@ -140,7 +141,7 @@ import Testing
         clock.advance(.seconds(2))
         _ = try await look(verifier)
         #expect(authorization(store.purchaseRequests[2]) == "Bearer t1")
-        try await eventually(store) { $0.tokenRequests.count == 2 }
+        try await eventually { store.tokenRequests.count == 2 }
         try await pause(for: .milliseconds(20))
         _ = try await look(verifier)
         #expect(authorization(store.purchaseRequests[3]) == "Bearer t2")
@@ -149,7 +150,7 @@ import Testing
     @Test func endedTokenIsNotUsed() async throws {
         let store = store(expiresIn: "60")
         let clock = ManualClock(World.now)
-        let verifier = try World.verifier(store, clock: clock.clock)
+        let verifier = try World.verifier(store, clock: clock.wallClock)
         _ = try await look(verifier)
         clock.advance(.seconds(61))
         _ = try await look(verifier)
@@ -186,11 +187,5 @@ import Testing
         let other = try World.verifier(refused) { $0.google?.credentials = .accessToken(Secret("fixed")) }
         #expect(try await look(other).summary == "open our-configuration")
         #expect(refused.requests.count == 1)
-    }
-
-    private func eventually(_ store: CannedStore, _ condition: (CannedStore) -> Bool) async throws {
-        let start = MonotonicInstant.now
-        while !condition(store), start.elapsed < .seconds(30) { try await pause(for: .milliseconds(1)) }
-        #expect(condition(store))
     }
 }
