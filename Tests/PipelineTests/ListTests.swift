@@ -87,7 +87,16 @@ import Testing
         Array(#"{"userId":"a","userId":"b","receiptData":"eyJh.eyJh.c2ln"}"#.utf8), Array("T1".utf8),
         Array("T1 garbage".utf8), Array("T1 - 0 0 0 0\n".utf8), Array("T1 - x y z\n{}".utf8),
         Array("T1 - 0 0 0 0\n{\"userId\":1}".utf8), Array(String(repeating: "[", count: 100_000).utf8),
-        Array(#"{"userId":"ada","receiptData":""}"#.utf8), Array(repeating: UInt8(ascii: "x"), count: 2_000_000),
+        Array(#"{"userId":"ada","receiptData":""}"#.utf8), Array(#"{"userId":"ada","receiptData":"hello"}"#.utf8),
+        Array(#"{"userId":"ada","receiptData":"eyJh.eyJh.c2ln","acountToken":"x"}"#.utf8),
+        Array(#"{"userId":"ada","receiptData":"eyJh.eyJh.c2ln","productId":"../x"}"#.utf8),
+        Array(#"{"userId":1e400,"receiptData":"eyJh.eyJh.c2ln"}"#.utf8),
+        Array(#"{"userId":"a\u0000","receiptData":"eyJh.eyJh.c2ln"}"#.utf8),
+        Array(#"{"userId":[[[[[[[[[1]]]]]]]]],"receiptData":"eyJh.eyJh.c2ln"}"#.utf8),
+        Array(#"{"userId":"ada","platform":"android","receiptData":"eyJh.eyJh.c2ln"}"#.utf8),
+        Array(#"{"userId":"ada","receiptData":"aaaabbbbccccddddeeeeffff.AO-J1Omadeup"}"#.utf8),
+        Array(#"{"userId":"\#(String(repeating: "u", count: 10_240))","receiptData":"eyJh.eyJh.c2ln"}"#.utf8),
+        Array(repeating: UInt8(ascii: "x"), count: 2_000_000),
     ]
 
     @Test(arguments: [EmulatedStore.apple, .google])
@@ -106,7 +115,7 @@ import Testing
             let letters = try await works.jobs.deadLetters()
             #expect(letters.count == Self.malformed.count && letters.allSatisfy { $0.queue == store.rawValue })
             #expect(letters.allSatisfy { $0.payload.count <= 4096 && !$0.sha1.isEmpty && !$0.reasons.isEmpty })
-            #expect(letters.filter(\.isTruncated).count == 2)
+            #expect(letters.filter(\.isTruncated).count == 3)
             let missing = try #require(letters.first { $0.payload == Array(#"{"userId":"ada"}"#.utf8) })
             #expect(missing.reasons.first == "malformed-job" && missing.reasons.last?.contains("receiptData") == true)
             #expect(works.failures == 0)

@@ -194,6 +194,7 @@ import Testing
         ("/shop/purchases/0-00000000000000000000000000000000", "404 unknown-submission retry"),
         ("/shop/wallet", "400 malformed-request keep"), ("/shop/wallet?userId=", "400 malformed-request keep"),
         ("/shop/wallet?userId=a%2Fb", "400 malformed-request keep"),
+        ("/shop/wallet?userId=" + String(repeating: "u", count: 10_240), "400 malformed-request keep"),
         ("/shop/wallet?userId=a&userId=b", "400 malformed-request keep"),
         ("/shop/history?userId=a&limit=0", "400 malformed-request keep"),
         ("/shop/history?userId=a&limit=101", "400 malformed-request keep"),
