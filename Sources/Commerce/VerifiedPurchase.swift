@@ -2,7 +2,7 @@
 ///
 /// Only `Verification` can make one (`@_spi(Verification)`), so no path leads from a client's claim to a wallet
 /// around the check.
-public struct VerifiedPurchase: Sendable, Equatable {
+public final class VerifiedPurchase: Sendable {
     /// The name under which it can be credited once.
     public let key: PurchaseKey
     /// The store that confirmed it.

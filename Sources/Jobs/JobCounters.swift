@@ -3,16 +3,20 @@ import ServiceRuntime
 /// The module's counters, `teller_jobs_*_total`; without metrics they count nothing.
 @LoopActor
 final class JobCounters {
-    private let metrics: Metrics?
-    private var counters: [Event: [String: Counter]] = [:]
+    /// By the event's raw value; empty without metrics.
+    private let families: [CounterFamily]
     private let leaseSeconds: Histogram?
 
-    enum Event: String {
+    enum Event: Int, CaseIterable {
         case enqueued, leased, settled, retried, buried, released, adopted, fenced, reaped, refused
     }
 
     init(_ metrics: Metrics?) {
-        self.metrics = metrics
+        families = Event.allCases.compactMap { event in
+            metrics.map {
+                CounterFamily($0, "teller_jobs_\(event)_total", Self.help[event] ?? "", label: "queue")
+            }
+        }
         leaseSeconds = metrics?.histogram("teller_jobs_lease_seconds", "Round trip of a lease call.")
     }
 
@@ -25,12 +29,8 @@ final class JobCounters {
     ]
 
     func count(_ event: Event, _ queue: String, by amount: Int = 1) {
-        guard let metrics, amount > 0 else { return }
-        if let counter = counters[event]?[queue] { return counter.increment(by: amount) }
-        let counter = metrics.counter(
-            "teller_jobs_\(event.rawValue)_total", Self.help[event] ?? "", labels: ["queue": queue])
-        counters[event, default: [:]][queue] = counter
-        counter.increment(by: amount)
+        guard amount > 0, !families.isEmpty else { return }
+        families[event.rawValue].increment(queue, by: amount)
     }
 
     func observeLease(seconds: Double) { leaseSeconds?.observe(seconds: seconds) }

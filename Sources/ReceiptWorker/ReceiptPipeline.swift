@@ -26,7 +26,7 @@ final class ReceiptPipeline {
     private let verifier: PurchaseVerifier
     private let retry: RetrySchedule
     private let logger: Logger
-    private var metrics: WorkerMetrics
+    private let metrics: WorkerMetrics
 
     init(
         jobs: JobQueue, ledger: Ledger, verifier: PurchaseVerifier, catalogue: Catalogue, retry: RetrySchedule,

@@ -245,7 +245,7 @@ private final class StopTally {
 private final class Lane {
     let queue: WorkQueue
     private let inFlightMax: Int
-    private(set) var leases: [String: Lease] = [:]
+    private(set) var leases: [ObjectIdentifier: Lease] = [:]
     var failures = 0
     private var adopted: [Lease] = []
     private var waiting: Completion<Void>?
@@ -257,10 +257,10 @@ private final class Lane {
 
     var room: Int { inFlightMax - leases.count }
 
-    func began(_ lease: Lease) { leases[lease.id] = lease }
+    func began(_ lease: Lease) { leases[ObjectIdentifier(lease)] = lease }
 
     func ended(_ lease: Lease) {
-        leases[lease.id] = nil
+        leases[ObjectIdentifier(lease)] = nil
         wake()
     }
 

@@ -105,14 +105,14 @@ public final class ShopAPI {
 /// What the front counts.
 @LoopActor
 final class APIMetrics {
-    private let metrics: Metrics
-    private var refusals: [String: Counter] = [:]
+    private let refusals: CounterFamily
     let queued: Counter
     let credited: Counter
     let pending: Counter
 
     init(_ metrics: Metrics, waiting: @escaping @LoopActor () -> Int) {
-        self.metrics = metrics
+        refusals = CounterFamily(
+            metrics, "teller_api_refusals_total", "Requests answered with a problem.", label: "reason")
         let help = "Purchase requests by how they were answered."
         queued = metrics.counter("teller_api_receipts_queued_total", "Receipts put on the list by this front.")
         credited = metrics.counter("teller_api_purchases_total", help, labels: ["answer": "credited"])
@@ -120,11 +120,5 @@ final class APIMetrics {
         metrics.gauge("teller_api_waiting", "Requests that wait for a result.") { Double(waiting()) }
     }
 
-    func refused(_ reason: String) {
-        if let counter = refusals[reason] { return counter.increment() }
-        let counter = metrics.counter(
-            "teller_api_refusals_total", "Requests answered with a problem.", labels: ["reason": reason])
-        refusals[reason] = counter
-        counter.increment()
-    }
+    func refused(_ reason: String) { refusals.increment(reason) }
 }

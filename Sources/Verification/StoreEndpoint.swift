@@ -16,32 +16,23 @@ final class StoreEndpoint {
 
     private static let detailBytesMax = 64
 
-    private let store: Store
-    private let name: String
     private let transport: StoreTransport
-    private let metrics: Metrics
     private let logger: Logger
     private let latency: Histogram
     private let successes: Counter
-    private var counters: [String: Counter] = [:]
+    private let outcomes: CounterFamily
     private var quietUntil: [String: MonotonicInstant] = [:]
 
     init(_ store: Store, _ name: String, transport: @escaping StoreTransport, logger: Logger, metrics: Metrics) {
-        self.store = store
-        self.name = name
         self.transport = transport
-        self.metrics = metrics
         self.logger = logger.with(["store": .string(store.rawValue), "endpoint": .string(name)])
         latency = metrics.histogram(
             "teller_store_request_seconds", "Time from sending a request to a store until its whole answer.",
             labels: ["store": store.rawValue, "endpoint": name])
-        successes = Self.counter(metrics, store, name, "ok")
-    }
-
-    private static func counter(_ metrics: Metrics, _ store: Store, _ endpoint: String, _ label: String) -> Counter {
-        metrics.counter(
-            "teller_store_requests_total", "Requests to stores by what the answer means.",
-            labels: ["store": store.rawValue, "endpoint": endpoint, "class": label])
+        outcomes = CounterFamily(
+            metrics, "teller_store_requests_total", "Requests to stores by what the answer means.", label: "class",
+            labels: ["store": store.rawValue, "endpoint": name])
+        successes = outcomes.counter("ok")
     }
 
     /// The store's answer, or nil when there was none; that is counted here, an answer is counted by the caller.
@@ -70,15 +61,7 @@ final class StoreEndpoint {
     func countSuccess() { successes.increment() }
 
     /// Counts an answer of another class.
-    func count(_ label: String) {
-        if let counter = counters[label] {
-            counter.increment()
-            return
-        }
-        let counter = Self.counter(metrics, store, name, label)
-        counters[label] = counter
-        counter.increment()
-    }
+    func count(_ label: String) { outcomes.increment(label) }
 
     /// Counts an answer and, when somebody has to do something about it, says so.
     ///

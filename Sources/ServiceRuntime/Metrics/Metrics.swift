@@ -132,6 +132,34 @@ public final class Counter {
     }
 }
 
+/// Counters of one name, told apart by a label whose values are only known when something is counted.
+///
+/// The values are few (see ``Metrics``) and mostly short: comparing them one by one costs less than hashing one.
+@LoopActor
+public final class CounterFamily {
+    private let make: @LoopActor (String) -> Counter
+    private var counters: [(value: String, counter: Counter)] = []
+
+    /// Names the counters, the label that tells them apart, and the labels they share.
+    public init(_ metrics: Metrics, _ name: String, _ help: String, label: String, labels: [String: String] = [:]) {
+        make = { value in metrics.counter(name, help, labels: labels.merging([label: value]) { $1 }) }
+    }
+
+    /// Adds `amount` to the counter with this value of the label, which is made when it is not there yet.
+    public func increment(_ value: String, by amount: Int = 1) {
+        counter(value).increment(by: amount)
+    }
+
+    /// The counter with this value of the label; asked for ahead, it is rendered at 0.
+    @discardableResult
+    public func counter(_ value: String) -> Counter {
+        for known in counters where known.value == value { return known.counter }
+        let counter = make(value)
+        counters.append((value, counter))
+        return counter
+    }
+}
+
 /// A number that goes up and down.
 @LoopActor
 public final class Gauge {
