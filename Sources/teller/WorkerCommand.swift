@@ -50,6 +50,9 @@ private final class WorkerProcess {
         var configuration = HTTPClient.Configuration()
         configuration.certificateAuthorityFile = foundations.configuration.certificateAuthoritiesPath
         configuration.proxy = foundations.configuration.proxyURL
+        // Each receipt and duty in flight is one request; beside them only tokens are asked for.
+        configuration.requestsInFlightMax =
+            foundations.configuration.worker.inFlightMax.values.reduce(0, +) + 16
         http = HTTPClient(configuration, logger: foundations.logger, metrics: foundations.metrics)
         // From the beginning: see APIProcess.
         reload = SignalWatch(signals: [SIGHUP]) { [weak self] _ in

@@ -53,7 +53,7 @@ public final class HTTPClient {
     private var inFlight = 0
     /// Requests that have been given to libcurl and have no answer yet.
     public var requestsInFlight: Int { inFlight }
-    private var waiting: [Exchange] = []
+    private var waiting = Queue<Exchange>()
     private var isStopped = false
 
     /// Finished transfers kept for the next requests.
@@ -187,17 +187,20 @@ public final class HTTPClient {
     }
 
     private func startWaiting() {
-        while inFlight < configuration.requestsInFlightMax, !waiting.isEmpty {
-            start(waiting.removeFirst())
-        }
+        while inFlight < configuration.requestsInFlightMax, let exchange = waiting.popFirst() { start(exchange) }
     }
 
     private func expireWaiting() {
         let now = clock()
-        for exchange in waiting where now - exchange.startedAt >= exchange.request.deadline.inMilliseconds {
-            end(exchange, .failure(HTTPClientError(.timeout, wasNeverSent: true)))
+        // Each may have a deadline of its own, so all are looked at.
+        for _ in 0..<waiting.count {
+            guard let exchange = waiting.popFirst(), exchange.continuation != nil else { continue }
+            if now - exchange.startedAt >= exchange.request.deadline.inMilliseconds {
+                end(exchange, .failure(HTTPClientError(.timeout, wasNeverSent: true)))
+            } else {
+                waiting.append(exchange)
+            }
         }
-        waiting.removeAll { $0.continuation == nil }
     }
 
     // MARK: - Handles
@@ -236,8 +239,9 @@ public final class HTTPClient {
     private func release() {
         tick?.cancel()
         tick = nil
-        for exchange in waiting { end(exchange, .failure(HTTPClientError(.stopped, wasNeverSent: true))) }
-        waiting = []
+        while let exchange = waiting.popFirst() {
+            end(exchange, .failure(HTTPClientError(.stopped, wasNeverSent: true)))
+        }
         for transfer in transfers {
             transfer.shard?.remove(transfer)
             let exchange = transfer.exchange
