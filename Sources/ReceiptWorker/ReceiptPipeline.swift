@@ -136,8 +136,9 @@ final class ReceiptPipeline {
         switch try await ledger.credit(purchase, to: held.submission.player, submission: held.id) {
         case .credited(let position, _):
             tally.credits.append(purchase.credit(at: position, wasAlreadyCredited: false))
-        case .alreadyCredited(let position, _, _):
-            tally.credits.append(purchase.credit(at: position, wasAlreadyCredited: true))
+        case .alreadyCredited(let position, let entry, _):
+            let wasThere = entry.map(held.found) ?? true
+            tally.credits.append(purchase.credit(at: position, wasAlreadyCredited: wasThere))
         case .balanceTooLarge:
             tally.isTooLarge = true
             return
@@ -169,7 +170,7 @@ final class ReceiptPipeline {
         guard let entry = item.entry else { throw LedgerError.damaged("an entry of an unknown schema") }
         return SubmissionStatus.Credit(
             transactionID: entry.displayID ?? key.digestHex, product: entry.product, grants: entry.grants,
-            position: item.position, wasAlreadyCredited: true)
+            position: item.position, wasAlreadyCredited: held.found(entry))
     }
 
     // MARK: - Ends
@@ -274,6 +275,13 @@ private final class HeldReceipt: Sendable {
     let lease: Lease
     let submission: ReceiptSubmission
     let id: SubmissionID
+
+    /// Whether a credit was there before this job, which is begun anew after a crash or a wait and then meets its own.
+    ///
+    /// Both times are Redis's. Who hears of the credit for the first time is not told that it is an old one.
+    func found(_ entry: LedgerEntry) -> Bool {
+        entry.submission != id || entry.creditedAtMilliseconds < lease.firstSeen.value
+    }
 
     init(lease: Lease, submission: ReceiptSubmission, id: SubmissionID) {
         self.lease = lease
