@@ -5,9 +5,9 @@ let loadCommand = Command(
     "load", "buys at the emulator, hands the receipts in, measures, and audits",
     details: """
         Open loop (--rate) keeps to its schedule whatever the answers do, and latency counts from the scheduled time.
-        Closed loop (--concurrency) hands in the next receipt when the last one is answered. The purchases are made
-        before the clock starts. Afterwards every wallet, and what Google was told, is held against what the stores sold. Exit code 0: every answer
-        and every wallet is right; 1: not.
+        Closed loop (--concurrency) hands in the next receipt when the last one is answered. The purchases are made before
+        the clock starts. Afterwards every wallet, and what Google was told, is held against what the stores sold. Exit
+        code 0: every answer and every wallet is right; 1: not.
 
           teller-lab load --api http://127.0.0.1:8080 --key demo.SECRET --redis redis://127.0.0.1:6379 \\
               --emulator http://127.0.0.1:8099 --count 100000 --concurrency 256 --watch-pid $(pidof -s teller)
