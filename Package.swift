@@ -76,7 +76,9 @@ let package = Package(
 
         .target(
             name: "TestSupport",
-            dependencies: ["Commerce", "Redis", "HTTP", "Signing", "StoreEmulator", "Verification", "ServiceRuntime"],
+            dependencies: [
+                "Lab", "Commerce", "Redis", "HTTP", "Signing", "StoreEmulator", "Verification", "ServiceRuntime",
+            ],
             path: "Tests/TestSupport", swiftSettings: strict),
         tests("ServiceRuntimeTests", of: ["ServiceRuntime"]),
         tests("RedisTests", of: ["Redis", "ServiceRuntime"]),
@@ -93,7 +95,7 @@ let package = Package(
             "OperationsTests",
             of: [
                 "Operations", "Commerce", "HTTP", "Jobs", "Ledger", "Verification", "Signing", "Redis", "StoreEmulator",
-                "ServiceRuntime",
+                "Lab", "ServiceRuntime",
             ]),
         tests("StoreEmulatorTests", of: ["StoreEmulator", "HTTP", "Signing", "ServiceRuntime"]),
         tests(

@@ -1,4 +1,5 @@
 import Glibc
+import Lab
 
 /// A private `redis-server` for one test suite: its own directory, a free port, the settings Teller demands.
 ///
@@ -39,7 +40,7 @@ public actor RedisServer {
         var template = Array("/tmp/teller-test-redis-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw Failure(description: "mkdtemp: errno \(errno)") }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        port = try Self.freePort()
+        port = try FreePort.take()
         self.extraLines = extraLines
         try await start()
     }
@@ -74,8 +75,9 @@ public actor RedisServer {
             kill -KILL $server 2>/dev/null; wait $server 2>/dev/null
             [ "$goodbye" = keep ] || rm -rf "$2"
             """
-        let shell = try Self.spawn(
-            ["/bin/sh", "-c", script, "sh", directory + "/redis.conf", directory], input: toShell, output: shellOutput)
+        let shell = try Spawn.start(
+            ["/bin/sh", "-c", script, "sh", directory + "/redis.conf", directory], input: toShell, output: shellOutput,
+            errors: 2)
         close(toShell)
         close(shellOutput)
         defer { close(fromShell) }
@@ -127,7 +129,7 @@ public actor RedisServer {
     /// Kills the server and removes its directory.
     public func stop() async {
         await kill()
-        let shell = try? Self.spawn(["/bin/rm", "-rf", directory], input: 0, output: 1)
+        let shell = try? Spawn.start(["/bin/rm", "-rf", directory], input: 0, output: 1, errors: 2)
         if let shell { await Self.reap(shell) }
     }
 
@@ -151,7 +153,7 @@ public actor RedisServer {
     private func waitUntilReady() async throws {
         let end = ContinuousClock.now + .seconds(15)
         while ContinuousClock.now < end {
-            if Self.answersPing(port) { return }
+            if FreePort.answersPing(port) { return }
             if let running, Glibc.kill(running.server, 0) != 0 || Self.isZombie(running.server) {
                 throw Failure(description: "redis-server ended while starting: \(log().suffix(400))")
             }
@@ -169,49 +171,6 @@ public actor RedisServer {
         return String(decoding: bytes[..<count], as: UTF8.self)
     }
 
-    private static func answersPing(_ port: Int) -> Bool {
-        let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard fd >= 0 else { return false }
-        defer { close(fd) }
-        var patience = timeval(tv_sec: 0, tv_usec: 200_000)
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
-        guard withLoopbackAddress(port: port, { connect(fd, $0, $1) }) == 0 else { return false }
-        guard send(fd, "PING\r\n", 6, Int32(MSG_NOSIGNAL)) == 6 else { return false }
-        var answer = [UInt8](repeating: 0, count: 64)
-        guard recv(fd, &answer, answer.count, 0) > 3 else { return false }
-        // A server that asks for a password (or that forbids PING) is up, too; one that is LOADING is not.
-        return answer.starts(with: Array("+PONG".utf8)) || answer.starts(with: Array("-NO".utf8))
-    }
-
-    /// A TCP port of 127.0.0.1 that was free a moment ago.
-    public static func freePort() throws -> Int {
-        let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard fd >= 0 else { throw Failure(description: "socket: errno \(errno)") }
-        defer { close(fd) }
-        guard withLoopbackAddress(port: 0, { bind(fd, $0, $1) }) == 0 else {
-            throw Failure(description: "bind: errno \(errno)")
-        }
-        var address = sockaddr_in()
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let status = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(fd, $0, &length) }
-        }
-        guard status == 0 else { throw Failure(description: "getsockname: errno \(errno)") }
-        return Int(UInt16(bigEndian: address.sin_port))
-    }
-
-    private static func withLoopbackAddress(
-        port: Int, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32
-    ) -> Int32 {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = UInt16(port).bigEndian
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        return withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
-        }
-    }
-
     /// Two connected file descriptors.
     ///
     /// CLOEXEC from birth (a plain pipe is not): another test's child started at the same
@@ -221,29 +180,6 @@ public actor RedisServer {
         let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         guard socketpair(AF_UNIX, type, 0, &ends) == 0 else { throw Failure(description: "socketpair: errno \(errno)") }
         return (ends[0], ends[1])
-    }
-
-    private static func spawn(_ arguments: [String], input: Int32, output: Int32) throws -> pid_t {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_adddup2(&actions, input, 0)
-        posix_spawn_file_actions_adddup2(&actions, output, 1)
-        // The calling thread may have signals blocked, and the shell would inherit that and never hear of its child's end.
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
-        var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
-        pointers.append(nil)
-        defer { for pointer in pointers { free(pointer) } }
-        var child = pid_t()
-        let status = posix_spawn(&child, arguments[0], &actions, &attributes, pointers, environ)
-        guard status == 0 else { throw Failure(description: "posix_spawn: errno \(status)") }
-        return child
     }
 
     private static func readNumber(_ fd: Int32) -> Int32? {

@@ -10,40 +10,42 @@ package import ServiceRuntime
 package final class ChildProcess {
     /// Its id; stays its own until the end was seen, because a zombie keeps its number.
     package let pid: pid_t
-    private var hasEnded = false
+    /// What it ended with, as a shell tells it: 128 and the signal when one ended it; nil while it runs.
+    package private(set) var exitCode: Int32?
 
     /// Starts `words`, looked up in PATH, with standard output and error appended to the file `log`.
-    package init(_ words: [String], environment: [String: String] = [:], log: String) throws(LabError) {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0o600)
-        posix_spawn_file_actions_adddup2(&actions, 1, 2)
+    package convenience init(
+        _ words: [String], environment: [String: String] = [:], log: String
+    ) throws(LabError) {
+        try self.init(words, environment: environment, input: "/dev/null", output: log, errors: log)
+    }
+
+    /// Starts `words`, looked up in PATH, with these files as its standard input, output and error.
+    package init(
+        _ words: [String], environment: [String: String], input: String, output: String, errors: String
+    ) throws(LabError) {
         Self.keepDescriptorsFromChildren()
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
-        let setpriv = ["setpriv", "--pdeathsig", "KILL", "--"] + words
-        var arguments: [UnsafeMutablePointer<CChar>?] = setpriv.map { strdup($0) } + [nil]
-        var variables: [UnsafeMutablePointer<CChar>?] =
-            Self.inherited(besides: environment).map { strdup($0) } + environment.map { strdup("\($0)=\($1)") } + [nil]
-        defer { for pointer in arguments + variables { free(pointer) } }
-        var child = pid_t()
-        let status = posix_spawnp(&child, "setpriv", &actions, &attributes, &arguments, &variables)
-        guard status == 0 else { throw .stage("\(words[0]): \(String(cString: strerror(status)))") }
-        pid = child
+        var opened: [Int32] = []
+        defer { for descriptor in opened { close(descriptor) } }
+        for (path, flags) in [
+            (input, O_RDONLY), (output, O_WRONLY | O_CREAT | O_APPEND), (errors, O_WRONLY | O_CREAT | O_APPEND),
+        ] {
+            let descriptor = open(path, flags | O_CLOEXEC, 0o600)
+            guard descriptor >= 0 else { throw .stage("\(path): \(String(cString: strerror(errno)))") }
+            opened.append(descriptor)
+        }
+        pid = try Spawn.start(
+            ["setpriv", "--pdeathsig", "KILL", "--"] + words, environment: environment, input: opened[0],
+            output: opened[1], errors: opened[2])
     }
 
     /// Whether it has not ended yet.
     package var isRunning: Bool {
         var status: Int32 = 0
-        if !hasEnded, waitpid(pid, &status, WNOHANG) == pid { hasEnded = true }
-        return !hasEnded
+        if exitCode == nil, waitpid(pid, &status, WNOHANG) == pid {
+            exitCode = status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F)
+        }
+        return exitCode == nil
     }
 
     /// Sends a signal, unless its end was seen: then the number may be another's.
@@ -75,18 +77,5 @@ package final class ChildProcess {
             guard let fd = Int32(name), fd > 2 else { continue }
             _ = fcntl(fd, F_SETFD, FD_CLOEXEC)
         }
-    }
-
-    private static func inherited(besides own: [String: String]) -> [String] {
-        var variables: [String] = []
-        var next = environ
-        while let variable = next.pointee {
-            let text = String(cString: variable)
-            let name = String(text.prefix { $0 != "=" })
-            // TELLER_… of the surroundings must not configure what is under test.
-            if own[name] == nil, !name.hasPrefix("TELLER_") { variables.append(text) }
-            next += 1
-        }
-        return variables
     }
 }

@@ -64,12 +64,12 @@ package final class RedisProcess {
 }
 
 /// Ports of the loopback address.
-enum FreePort {
+package enum FreePort {
     /// One that was free a moment ago.
     ///
     /// Below the range from which the kernel takes ports for outgoing connections (ip(7), ip_local_port_range): a process
     /// that is killed and started again must find its port free.
-    static func take() throws(LabError) -> Int {
+    package static func take() throws(LabError) -> Int {
         for _ in 0..<1000 {
             let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
             defer { close(fd) }
@@ -99,7 +99,7 @@ enum FreePort {
     }
 
     /// Whether a Redis that has loaded its data listens there; gives up after 100 ms.
-    static func answersPing(_ port: Int) -> Bool {
+    package static func answersPing(_ port: Int) -> Bool {
         let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         guard fd >= 0 else { return false }
         defer { close(fd) }
@@ -110,6 +110,7 @@ enum FreePort {
         else { return false }
         var answer = [UInt8](repeating: 0, count: 16)
         guard recv(fd, &answer, answer.count, 0) >= 5 else { return false }
-        return answer.starts(with: Array("+PONG".utf8))
+        // A server that asks for a password, or that forbids PING, is up, too; one that is LOADING is not.
+        return answer.starts(with: Array("+PONG".utf8)) || answer.starts(with: Array("-NO".utf8))
     }
 }
