@@ -14,7 +14,7 @@ func withConnection<Answer: Sendable>(
     let connection = RedisConnection(configuration, logger: .disabled, metrics: nil)
     connection.start()
     do {
-        try await connection.ready(within: .seconds(5))
+        try await connection.ready(within: .seconds(40))
         let answer = try await body(connection)
         await connection.stop()
         return answer
