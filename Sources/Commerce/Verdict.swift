@@ -4,8 +4,7 @@
 ///
 /// `knownKey` is set when signature and identity were proved before the verdict fell, so that the pipeline can ask
 /// whether this purchase is already credited: a later refund, consumption or outage must not turn a credit into a "no".
-/// Indirect, because a verified purchase is large and a verdict passes through several functions by value.
-public indirect enum Verdict: Sendable {
+public enum Verdict: Sendable {
     /// The store confirms this purchase.
     case verified(VerifiedPurchase)
     /// A final no.
