@@ -278,9 +278,11 @@ private final class HeldReceipt: Sendable {
 
     /// Whether a credit was there before this job, which is begun anew after a crash or a wait and then meets its own.
     ///
-    /// Both times are Redis's. Who hears of the credit for the first time is not told that it is an old one.
+    /// Who hears of the credit for the first time is not told that it is an old one. A job's first sight is the front's
+    /// estimate of Redis's time, some milliseconds early, so a job that was never begun before is not judged by it.
     func found(_ entry: LedgerEntry) -> Bool {
-        entry.submission != id || entry.creditedAtMilliseconds < lease.firstSeen.value
+        lease.attempts + lease.crashes == 0 || entry.submission != id
+            || entry.creditedAtMilliseconds < lease.firstSeen.value
     }
 
     init(lease: Lease, submission: ReceiptSubmission, id: SubmissionID) {
