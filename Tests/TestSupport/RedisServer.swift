@@ -8,7 +8,8 @@ import Lab
 /// behind. (PR_SET_PDEATHSIG would follow the death of the *thread* that started the server, and pool threads come and go.)
 public actor RedisServer {
     /// The TCP port on 127.0.0.1; stays the same over restarts.
-    public nonisolated let port: Int
+    public nonisolated var port: Int { reserved.number }
+    private let reserved: FreePort
     /// The temporary directory that holds the configuration, the append-only file and the log.
     public nonisolated let directory: String
     /// The path of the unix socket the server listens on besides TCP.
@@ -40,7 +41,7 @@ public actor RedisServer {
         var template = Array("/tmp/teller-test-redis-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw Failure(description: "mkdtemp: errno \(errno)") }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        port = try FreePort.take()
+        reserved = try FreePort()
         self.extraLines = extraLines
         try await start()
     }

@@ -6,17 +6,19 @@ package import ServiceRuntime
 @LoopActor
 package final class RedisProcess {
     /// On 127.0.0.1; the same over restarts.
-    package let port: Int
+    package var port: Int { reserved.number }
+    private let reserved: FreePort
     private let directory: String
     private var child: ChildProcess?
 
     /// Prepares a server whose data are in `directory`, which is made.
     package init(directory: String) throws {
         self.directory = directory
-        port = try FreePort.take()
+        reserved = try FreePort()
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         let lines = [
-            "bind 127.0.0.1", "port \(port)", "dir \(directory)", "logfile \(directory)/redis.log", "daemonize no",
+            "bind 127.0.0.1", "port \(reserved.number)", "dir \(directory)", "logfile \(directory)/redis.log",
+            "daemonize no",
             "save \"\"", "appendonly yes", "appendfsync always", "no-appendfsync-on-rewrite no",
             "maxmemory-policy noeviction",
         ]
@@ -63,21 +65,37 @@ package final class RedisProcess {
     package func thaw() { child?.send(signal: SIGCONT) }
 }
 
-/// Ports of the loopback address.
-package enum FreePort {
-    /// One that was free a moment ago.
-    ///
-    /// Below the range from which the kernel takes ports for outgoing connections (ip(7), ip_local_port_range): a process
-    /// that is killed and started again must find its port free.
-    package static func take() throws(LabError) -> Int {
+/// A port of the loopback address that nobody else takes while this lives, also while the process it is for is dead.
+///
+/// Its own socket is bound to it and never listens; the kernel lets a listener in beside it when both have
+/// `SO_REUSEADDR`, as redis-server's and Teller's have (socket(7)). The next harness looks without that option and so
+/// finds it taken.
+package final class FreePort: Sendable {
+    /// Its number.
+    package let number: Int
+    private let descriptor: Int32
+
+    /// Takes one below the range from which the kernel takes ports for outgoing connections (ip(7), ip_local_port_range):
+    /// a process that is killed and started again must find its port free.
+    package init() throws(LabError) {
         for _ in 0..<1000 {
-            let fd = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-            defer { close(fd) }
-            let port = Int.random(in: 12_000..<32_000)
-            if fd >= 0, withLoopback(port: port, { bind(fd, $0, $1) }) == 0 { return port }
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+            let number = Int.random(in: 12_000..<32_000)
+            if descriptor >= 0, Self.withLoopback(port: number, { bind(descriptor, $0, $1) }) == 0 {
+                for option in [SO_REUSEADDR, SO_REUSEPORT] {
+                    var on: Int32 = 1
+                    setsockopt(descriptor, SOL_SOCKET, option, &on, socklen_t(MemoryLayout<Int32>.size))
+                }
+                self.descriptor = descriptor
+                self.number = number
+                return
+            }
+            close(descriptor)
         }
         throw .stage("no free port: \(String(cString: strerror(errno)))")
     }
+
+    deinit { close(descriptor) }
 
     static func port(of fd: Int32) -> Int? {
         var address = sockaddr_in()

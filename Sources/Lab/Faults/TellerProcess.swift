@@ -16,11 +16,13 @@ package final class TellerProcess {
     /// Such as `worker-1`; its log is `<name>.log` in the harness's directory.
     package let name: String
     /// The API's port; 0 for a worker.
-    package let port: Int
+    package var port: Int { ownPort?.number ?? 0 }
     /// Where `/metrics` and `/readyz` are.
-    package let operationsPort: Int
+    package var operationsPort: Int { ownOperationsPort.number }
     /// The file of its log lines.
     package let log: String
+    private let ownPort: FreePort?
+    private let ownOperationsPort: FreePort
     private let words: [String]
     private let environment: [String: String]
     private var child: ChildProcess?
@@ -37,13 +39,15 @@ package final class TellerProcess {
         self.name = name
         self.environment = environment
         log = "\(directory)/\(name).log"
-        port = role == .api ? try FreePort.take() : 0
-        operationsPort = try FreePort.take()
+        let ownPort = role == .api ? try FreePort() : nil
+        let ownOperationsPort = try FreePort()
+        self.ownPort = ownPort
+        self.ownOperationsPort = ownOperationsPort
         var words = [
             program, role.rawValue, "--config", directory + "/teller.json", "--operations-listen",
-            "127.0.0.1:\(operationsPort)",
+            "127.0.0.1:\(ownOperationsPort.number)",
         ]
-        if role == .api { words += ["--listen", "127.0.0.1:\(port)"] }
+        if let ownPort { words += ["--listen", "127.0.0.1:\(ownPort.number)"] }
         self.words = words
     }
 
