@@ -57,13 +57,17 @@ extension JobQueue {
     private func every(
         _ interval: Duration, _ step: @LoopActor () async throws(RedisError) -> Void
     ) async -> RedisError? {
+        var isFailing = false
         while !Task.isCancelled {
             let start = MonotonicInstant.now
             do throws(RedisError) {
                 try await step()
+                isFailing = false
             } catch {
                 if error.isWrongIncarnation { return error }
-                logger.debug("queue maintenance failed", ["error": .string("\(error.kind)")])
+                // Once per outage: a worker that can never reap, for want of a right, must not go unnoticed.
+                if !isFailing { logger.warning("queue maintenance failed", ["error": .string("\(error)")]) }
+                isFailing = true
             }
             try? await pause(for: max(interval - start.elapsed, .milliseconds(1)))
         }

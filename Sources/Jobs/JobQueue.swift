@@ -176,7 +176,8 @@ extension JobQueue {
         /// The longest time without anybody's heartbeat that is not taken for an outage of Redis: half a lease.
         ///
         /// A worker that lives through a shorter one is silent for this long, an interval, and what it takes to connect
-        /// again (a second at most); that must be less than a lease.
+        /// again, together less than a lease. Should connecting take a second or more it may be taken for dead: then its
+        /// transitions change nothing, and its receipts are worked on once more.
         var pulsePauseMax: Duration { leasePeriod / 2 }
         /// Jobs in one lease call at most: 256.
         public var leaseMax = 256

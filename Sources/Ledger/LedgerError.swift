@@ -15,12 +15,9 @@ public enum LedgerError: Error, Equatable, Sendable, CustomStringConvertible {
     /// Only this player or purchase is affected, and nothing was changed; a human must look.
     case damaged(String)
 
-    /// Whether the same call may succeed later without anybody repairing anything.
-    public var isRetryable: Bool {
-        switch self {
-        case .redis(let error): error.isRetryable
-        case .foreignRedis, .damaged: false
-        }
+    /// Whether this player's data stand in the way, and not the server or our access to it.
+    public var isDamage: Bool {
+        if case .damaged = self { true } else { false }
     }
 
     init(_ error: RedisError) {

@@ -61,7 +61,7 @@ final class ReceiptPipeline {
             logger.warning("receipt put aside", ["queue": .string(lease.queue), "error": .string("\(error)")])
         }
         noteAge(lease)
-        if let error = error as? LedgerError, !error.isRetryable, isOverdue(lease) {
+        if let error = error as? LedgerError, error.isDamage, isOverdue(lease) {
             // Damaged data do not heal by themselves: a human has to see it.
             _ = try? await jobs.bury(lease, reasons: ["no-progress", "\(error)"], status: nil)
             return

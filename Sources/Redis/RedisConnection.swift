@@ -24,7 +24,7 @@ public final class RedisConnection: RedisCommanding {
     private let commands: Counter?
     private let script = ScriptDigests()
     private var link: RedisLink?
-    private var waiters: [Int: Completion<Result<Void, RedisError>>] = [:]
+    private var waiters: [Int: Waiter] = [:]
     private var waiterCount = 0
     private var hasBeenReady = false
     private var isStopping = false
@@ -70,7 +70,7 @@ public final class RedisConnection: RedisCommanding {
     ///   like at once.
     public func ready(within limit: Duration) async throws(RedisError) {
         guard usableLink == nil else { return }
-        guard try await waitUntilReady(before: .now + limit) else { throw lastFailure }
+        guard try await waitUntilReady(before: .now + limit, isCommand: false) else { throw lastFailure }
     }
 
     /// Calls `body` after each connect but the first, before commands of others can notice.
@@ -210,19 +210,29 @@ public final class RedisConnection: RedisCommanding {
 
     private func attemptFailed(_ error: RedisError) {
         lastFailure = error
-        // Waiting would not help these; everybody else goes on hoping until their own time is up.
-        if error.isWrongConfiguration { wakeWaiters(.failure(error)) }
+        // Waiting would not help who starts. A command waits on: after a failover the first server that answers may be
+        // one that is refused, and the next one right.
+        guard error.isWrongConfiguration else { return }
+        for waiter in waiters.values where !(waiter.isCommand && error.kind == .refused) {
+            waiter.woken.complete(.failure(error))
+        }
+    }
+
+    @LoopActor private struct Waiter {
+        let woken = Completion<Result<Void, RedisError>>()
+        let isCommand: Bool
     }
 
     /// Waits for a usable link; false when the time is up first.
-    func waitUntilReady(before deadline: MonotonicInstant) async throws(RedisError) -> Bool {
+    func waitUntilReady(before deadline: MonotonicInstant, isCommand: Bool = true) async throws(RedisError) -> Bool {
         guard usableLink == nil else { return true }
         let left = deadline - .now
         guard !isStopping, left > .zero, waiters.count < Self.waitersMax else { return false }
-        let woken = Completion<Result<Void, RedisError>>()
+        let waiter = Waiter(isCommand: isCommand)
+        let woken = waiter.woken
         let id = waiterCount
         waiterCount += 1
-        waiters[id] = woken
+        waiters[id] = waiter
         let timeUp = RedisError(.deadlineExceeded)
         let timer = EventLoop.shared.timer(after: left) { woken.complete(.failure(timeUp)) }
         defer {
@@ -237,7 +247,7 @@ public final class RedisConnection: RedisCommanding {
     }
 
     private func wakeWaiters(_ result: Result<Void, RedisError>) {
-        for waiter in waiters.values { waiter.complete(result) }
+        for waiter in waiters.values { waiter.woken.complete(result) }
         waiters.removeAll()
     }
 }

@@ -112,6 +112,15 @@ import Testing
         }
     }
 
+    @Test @LoopActor func aWardFromTheFutureBlocksNobodyAfterTheClockWasSetBack() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.raw("ZADD", bench.keys.wards, "9000000000000", "died-before-the-clock-was-set-back")
+            try await bench.raw("LPUSH", bench.keys.queue("apple").suspects, "T1 0-s 0 17 3 0\n{}")
+            #expect(try await worker.lease(queue: "apple", max: 1).map(\.isAlone) == [true])
+        }
+    }
+
     @Test @LoopActor func jobThatEndsThreeWorkersAloneIsBuriedAndItsClientTold() async throws {
         try await Bench.run { bench in
             _ = try await bench.front().submit("0-poison", #"{"poison":1}"#)

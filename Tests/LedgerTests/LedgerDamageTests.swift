@@ -125,7 +125,7 @@ import Testing
                 try await fixture.ledger.position(of: purchase.key, in: player)
             }
             #expect(try await Self.contents(fixture) == before)
-            #expect(!LedgerError.foreignRedis.isRetryable)
+            #expect(!LedgerError.foreignRedis.isDamage)
         }
     }
 }

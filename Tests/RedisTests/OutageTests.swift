@@ -123,6 +123,28 @@ import Testing
         }
     }
 
+    @Test @LoopActor func aCommandOutlivesAServerThatIsRefusedForAMoment() async throws {
+        struct NotThisOne: Error {}
+        try await RedisServer.running { server in
+            var isRefused = false
+            var refusals = 0
+            let validate: RedisConfiguration.Validation = { _ in
+                guard isRefused else { return }
+                refusals += 1
+                throw NotThisOne()
+            }
+            try await withConnection(server.url, commandDeadline: .seconds(40), validate: validate) { redis in
+                isRefused = true
+                try await server.restart()
+                async let waiting = redis.send(["PING"], idempotent: true)
+                try await expectRefusal(of: redis) { $0.kind == .refused }
+                try await eventually("refused again") { refusals > 2 }
+                isRefused = false
+                #expect(try await waiting == .string(Array("PONG".utf8)))
+            }
+        }
+    }
+
     @Test @LoopActor func attemptsAgainstAClosedPortAreFewButDoNotStop() async throws {
         let server = try FakeServer { peer, _ in Array("-LOADING still reading\r\n".utf8) }
         defer { server.stop() }

@@ -2,8 +2,8 @@
 -- Takes up to n jobs into the worker's running hash: due retries, then arrived, then pending; beats the heart.
 -- A job that was in too many crashed workers (a suspect) is leased alone, so that its next crash proves something. Who
 -- does that is a ward. There is always one, which first lets go of everything else; a second and third only of workers
--- that hold nothing anyway, so that no suspect waits for one that hangs at its store; and one living worker is never a
--- ward, so that suspects do not keep everybody from ordinary work.
+-- that hold nothing anyway, so that no suspect waits for one that hangs at its store; and of
+-- several living workers one is never a ward, so that suspects do not keep everybody from ordinary work.
 -- KEYS     meta, workers, running of the worker, retry, arrived, pending, suspects, wards (until when)
 -- ARGV     incarnation, worker, queue, n, number of the first lease, ward ms, crashes that make a suspect
 -- RETURNS  {now ms, mode, {lease, entry, lease, entry, …}}; mode: "normal"; "alone" (the one lease is a suspect, or
@@ -24,6 +24,8 @@ if held == 1 then
 end
 if redis.call('LLEN', KEYS[7]) > 0 then
     redis.call('ZREMRANGEBYSCORE', KEYS[8], '-inf', now)
+    -- From the future: the clock was set back, and who wrote it may be dead.
+    redis.call('ZREMRANGEBYSCORE', KEYS[8], '(' .. string.format('%.0f', now + ARGV[6]), '+inf')
     local wards = redis.call('ZCARD', KEYS[8])
     if redis.call('ZSCORE', KEYS[8], worker) or wards == 0
         or held == 0 and wards + 1 < redis.call('ZCOUNT', KEYS[2], now - ARGV[6], '+inf') then
