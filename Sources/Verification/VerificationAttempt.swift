@@ -19,20 +19,15 @@ public struct VerificationAttempt: Sendable, Equatable {
 }
 
 extension VerificationLimits {
-    /// Whether a store's "I do not know this purchase" is to be believed now.
+    /// Whether a store's "I do not know this purchase", or one that may be a temporary problem, is to be believed now.
     ///
-    /// Both: enough looks, so that one bad minute of ours cannot use up the time, and enough time, so that a burst of
-    /// looks cannot use up the looks.
-    func isUnknownForGood(_ attempt: VerificationAttempt) -> Bool {
+    /// Both: enough looks, so that neither one bad minute of ours nor a clock that jumps can use up the time, and enough
+    /// time, so that a burst of looks cannot use up the looks.
+    func isNoForGood(_ attempt: VerificationAttempt) -> Bool {
         attempt.number >= unknownPurchaseLooks && attempt.age >= unknownPurchaseAge
     }
 
-    /// Whether an answer that means "malformed or a temporary problem" is to be believed now; both, as above.
-    func isMalformedForGood(_ attempt: VerificationAttempt) -> Bool {
-        attempt.number >= ambiguousLooks && attempt.age >= unknownPurchaseAge
-    }
-
-    /// When to look again for a purchase that may appear.
+    /// When to look again, until then.
     func tooNewDelay(_ attempt: VerificationAttempt) -> Duration {
         min(tooNewDelay * max(1, min(attempt.number, 1000)), tooNewDelayMax)
     }

@@ -36,15 +36,16 @@ public struct VerificationLimits: Sendable {
     public var callDeadline: Duration = .seconds(15)
     /// Largest accepted store answer.
     public var answerBytesMax: Int = 1 << 20
-    /// An unknown id is refused only after this many looks.
-    public var unknownPurchaseLooks: Int = 4
-    /// Nor before the receipt is this old: stores answer "not found" for purchases of the last seconds.
+    /// An unknown id, or a status that means "malformed or a temporary problem" (21002), is refused only after this many
+    /// looks.
     ///
-    /// The same holds for ``ambiguousLooks``: the first three tries are over within seconds, a bad minute of Apple's not.
+    /// With the delays between them nine take 72 s, so ``unknownPurchaseAge`` has passed also where the clock that
+    /// tells the age jumped: that makes one look come early, not all of them.
+    public var unknownPurchaseLooks: Int = 9
+    /// Nor before the receipt is this old: stores answer "not found" for purchases of the last seconds, and have bad
+    /// minutes.
     public var unknownPurchaseAge: Duration = .seconds(60)
-    /// A status that means "malformed or a temporary problem" (21002) is final after this many looks.
-    public var ambiguousLooks: Int = 3
-    /// Suggested delay before looking again for an id that may appear, times the number of looks so far.
+    /// Suggested delay before looking again when the "no" may change, times the number of looks so far.
     public var tooNewDelay: Duration = .seconds(2)
     /// Longest such delay.
     public var tooNewDelayMax: Duration = .seconds(30)

@@ -231,6 +231,19 @@ extension Verdict {
 }
 
 extension VerifiedPurchase {
+/// The delays between all looks until a final "no", of a receipt that seems to be days old.
+@LoopActor
+func patience(_ look: @LoopActor (VerificationAttempt) async throws -> Verdict) async throws -> Duration {
+    var delays = Duration.zero
+    for number in 1...100 {
+        let verdict = try await look(VerificationAttempt(number: number, age: .seconds(99_999)))
+        if case .rejected = verdict { return delays }
+        delays += verdict.retryAfter ?? .zero
+    }
+    Issue.record("never refused")
+    return delays
+}
+
     var summary: String {
         "\(quantity) × \(product.id.rawValue): \(grants.amount(of: .gems)) gems"
             + grants.entitlements.map { " + \($0.rawValue)" }.joined()

@@ -139,10 +139,10 @@ extension AppleErrorClass {
         case .final(let reason):
             return .rejected(reason, knownKey: key)
         case .ambiguous(let reason):
-            if limits.isMalformedForGood(attempt) { return .rejected(reason, knownKey: key) }
-            return .indeterminate(retryAfter: retryAfter, cause: .storeUnavailable, knownKey: key)
+            if limits.isNoForGood(attempt) { return .rejected(reason, knownKey: key) }
+            return .indeterminate(retryAfter: limits.tooNewDelay(attempt), cause: .storeUnavailable, knownKey: key)
         case .unknownPurchase:
-            if limits.isUnknownForGood(attempt) { return .rejected(.unknownPurchase, knownKey: key) }
+            if limits.isNoForGood(attempt) { return .rejected(.unknownPurchase, knownKey: key) }
             return .indeterminate(retryAfter: limits.tooNewDelay(attempt), cause: .tooNew, knownKey: key)
         case .retrySoon:
             return .indeterminate(retryAfter: retryAfter, cause: .storeUnavailable, knownKey: key)

@@ -147,7 +147,7 @@ final class GoogleVerifier {
         case .final(let reason):
             return .rejected(reason, knownKey: key)
         case .unknownPurchase:
-            if limits.isUnknownForGood(attempt) { return .rejected(.unknownPurchase, knownKey: key) }
+            if limits.isNoForGood(attempt) { return .rejected(.unknownPurchase, knownKey: key) }
             return .indeterminate(retryAfter: limits.tooNewDelay(attempt), cause: .tooNew, knownKey: key)
         case .lookAgain:
             return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownState, knownKey: key)
@@ -199,7 +199,7 @@ final class GoogleVerifier {
         case .final(let reason):
             return .impossible(reason)
         case .unknownPurchase:
-            if limits.isUnknownForGood(attempt) { return .impossible(.unknownPurchase) }
+            if limits.isNoForGood(attempt) { return .impossible(.unknownPurchase) }
             return .retry(after: limits.tooNewDelay(attempt), cause: .tooNew)
         case .lookAgain:
             return .retry(after: nil, cause: .unknownState)
