@@ -15,7 +15,10 @@ public enum Verdict: Sendable {
     /// Bought, but not paid yet (Google's pending purchases).
     case awaitingPayment(knownKey: PurchaseKey? = nil)
     /// Unknown for now; try again after `retryAfter` (nil: after the usual backoff).
-    case indeterminate(retryAfter: Duration? = nil, cause: IndeterminateCause, knownKey: PurchaseKey? = nil)
+    ///
+    /// `duty` is as above; nil says that it is not known whether the store waits for anything.
+    case indeterminate(
+        retryAfter: Duration? = nil, cause: IndeterminateCause, knownKey: PurchaseKey? = nil, duty: StoreDuty? = nil)
     /// A legacy app receipt holds several purchases, and each has its own verdict; none of them is `several` again.
     ///
     /// No part answers for another: the good ones are credited, and the receipt is not over while one is open.
@@ -25,7 +28,7 @@ public enum Verdict: Sendable {
     public var knownKey: PurchaseKey? {
         switch self {
         case .verified, .several: nil
-        case .rejected(_, let key, _), .awaitingPayment(let key), .indeterminate(_, _, let key): key
+        case .rejected(_, let key, _), .awaitingPayment(let key), .indeterminate(_, _, let key, _): key
         }
     }
 }

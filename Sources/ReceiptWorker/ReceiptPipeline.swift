@@ -114,8 +114,8 @@ final class ReceiptPipeline {
             // worker that died right after the credit.
             tally.credits.append(credit)
             switch verdict {
-            case .rejected(_, _, let duty?): tally.duties.append(duty)
-            case .indeterminate(let after, let cause, _) where held.submission.store == .googlePlay:
+            case .rejected(_, _, let duty?), .indeterminate(_, _, _, let duty?): tally.duties.append(duty)
+            case .indeterminate(let after, let cause, _, nil) where held.submission.store == .googlePlay:
                 tally.unknownDuty = Wait(after: after, cause: cause)
             default: break
             }
@@ -124,7 +124,7 @@ final class ReceiptPipeline {
         switch verdict {
         case .rejected(let reason, _, _): tally.refusals.append(reason)
         case .awaitingPayment: tally.isUnpaid = true
-        case .indeterminate(let after, let cause, _): tally.open = tally.open ?? Wait(after: after, cause: cause)
+        case .indeterminate(let after, let cause, _, _): tally.open = tally.open ?? Wait(after: after, cause: cause)
         case .verified, .several: preconditionFailure("handled before")
         }
     }

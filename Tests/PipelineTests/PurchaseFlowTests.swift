@@ -97,6 +97,28 @@ import Verification
         }
     }
 
+    /// As above, but afterwards its product is taken off the catalogue.
+    @Test func dutyThatWasNeverQueuedIsQueuedWhenTheProductIsForgotten() async throws {
+        var plan = Works.Plan()
+        plan.inFlightMax = [.google: 10]
+        try await Works.run(plan) { works in
+            works.reload(try Works.catalogue(Self.brandNew))
+            let purchase = try works.buy(.google, "brand_new")
+            let json = #"{"productId":"brand_new","purchaseToken":"\#(purchase.receipt)"}"#
+            let order = Works.order(json, product: nil)
+            #expect(try await works.submit(order).summary == "200 credited finish")
+            let duties: RedisArgument = "teller:{0}:pending:google-duty"
+            #expect(try await works.redis.send(["DEL", duties]) == .integer(1))
+            try await works.forgetStatus(of: order)
+            works.reload(try Works.catalogue())
+            let again = try await works.submit(order)
+            #expect(again.summary == "200 credited finish" && again.isAlreadyProcessed == true)
+            #expect(try await works.redis.send(["LLEN", duties]) == .integer(1))
+            #expect(try await works.redis.send(["ZCARD", "teller:{0}:retry:google"]) == .integer(0))
+            #expect(try await works.totals() == [77, 1, 1])
+        }
+    }
+
     @Test func clientMayKeepTheConsumingToItself() async throws {
         var plan = Works.Plan()
         plan.verification = { $0.google?.consumption = .client }
@@ -193,8 +215,8 @@ import Verification
     }
 
     private static let brandNew = """
-        ,{"productId":"brand_new","type":"iap_consumable","storeProductId":{"ios":"brand_new"},"displayName":"New",\
-        "gemAmount":77,"position":9}
+        ,{"productId":"brand_new","type":"iap_consumable","storeProductId":{"ios":"brand_new",\
+        "android":"brand_new"},"displayName":"New","gemAmount":77,"position":9}
         """
 
     /// "Finish" for the whole receipt would end its open purchase at the client, unpaid for.

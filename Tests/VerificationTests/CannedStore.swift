@@ -204,7 +204,7 @@ extension Verdict {
         case .several(let parts): parts.map(\.summary).joined(separator: "; ")
         case .rejected(let reason, _, _): "rejected \(reason.rawValue)"
         case .awaitingPayment: "awaiting payment"
-        case .indeterminate(_, let cause, _): "open \(cause.rawValue)"
+        case .indeterminate(_, let cause, _, _): "open \(cause.rawValue)"
         }
     }
 
@@ -220,13 +220,13 @@ extension Verdict {
     var duty: StoreDuty? {
         switch self {
         case .verified(let purchase): purchase.duty
-        case .rejected(_, _, let duty): duty
-        case .awaitingPayment, .indeterminate, .several: nil
+        case .rejected(_, _, let duty), .indeterminate(_, _, _, let duty): duty
+        case .awaitingPayment, .several: nil
         }
     }
 
     var retryAfter: Duration? {
-        if case .indeterminate(let delay, _, _) = self { delay } else { nil }
+        if case .indeterminate(let delay, _, _, _) = self { delay } else { nil }
     }
 }
 

@@ -208,14 +208,20 @@ import Testing
         #expect(store.purchaseRequests.first?.url.contains("/gems_9000/tokens/") == true)
         // … and no more: the claimed product must be the one Google answered about.
         #expect(try await verdict(store, token: json).summary == "rejected product-mismatch")
-        #expect(try await verdict(store, token: json, product: "renamed_since").summary == "open unknown-product")
+        let renamed = try await verdict(store, token: json, product: "renamed_since")
+        #expect(renamed.summary == "open unknown-product" && renamed.duty?.kind == .googleConsume)
     }
 
     @Test func productOutsideTheCatalogueWaitsForOne() async throws {
         #expect(try await verdict(.silent(), product: "gems_pack_tiny").summary == "open unknown-product")
         let json = #"{"productId":"gems_1","purchaseToken":"\#(PlayPurchase.token)"}"#
         let store = CannedStore(answers: PlayPurchase().answer)
-        #expect(try await verdict(store, token: json, product: nil).summary == "open unknown-product")
+        let open = try await verdict(store, token: json, product: nil)
+        #expect(open.summary == "open unknown-product" && open.duty?.kind == .googleAcknowledge)
+        #expect(open.duty?.storeProductID.rawValue == "gems_1")
+        // Also when it needs none: no duty would mean that nobody knows.
+        let done = CannedStore(answers: PlayPurchase(["acknowledgementState": "1"]).answer)
+        #expect(try await verdict(done, token: json, product: nil).duty?.kind == .googleAcknowledge)
         let pending = CannedStore(answers: PlayPurchase(["purchaseState": "2"]).answer)
         #expect(try await verdict(pending, token: json, product: nil).summary == "awaiting payment")
     }

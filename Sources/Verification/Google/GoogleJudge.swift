@@ -38,7 +38,7 @@ struct GoogleJudge: Sendable {
         if let named = purchase.productId, named != storeProductID.rawValue {
             return .rejected(.productMismatch, knownKey: key)
         }
-        // Computed for refusals only; nearly every purchase is a good one.
+        // Computed for what is not verified only; nearly every purchase is a good one.
         var duty: StoreDuty? {
             let product = rules.catalogue.product(store: .googlePlay, storeProductID: storeProductID)
             return self.duty(after: purchase, of: product?.type, storeProductID, token: token)
@@ -61,7 +61,10 @@ struct GoogleJudge: Sendable {
         }
         switch rules.product(storeProductID) {
         case .unknown:
-            return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
+            // Also of a purchase that needs no duty any more: repeating one is harmless, none would mean "not known".
+            let least = StoreDuty(.googleAcknowledge, package: package, storeProductID: storeProductID, token: token)
+            return .indeterminate(
+                retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key, duty: duty ?? least)
         case .mismatch:
             return .rejected(.productMismatch, knownKey: key, duty: duty)
         case .product(let product):
