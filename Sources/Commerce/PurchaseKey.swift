@@ -6,7 +6,8 @@
 ///   Which of the two it is never depends on the catalogue: a product that somebody there calls a consumable today and a
 ///   non-consumable tomorrow would be credited under both. A signed transaction names its type itself. A legacy receipt
 ///   does not, but in it the ids differ only for what was restored or renewed, and a consumable is neither; so whatever
-///   has two ids goes by the original one, and for all others the two rules give the same key.
+///   has two ids goes by the original one, and for all others the two rules give the same key. No released version
+///   followed another rule, so there are no marks under other names to look for.
 /// - Google: `google:<purchase token>`. Not the order id: promo purchases have none, and several tokens may share one.
 ///
 /// Redis stores only the digest, the first 16 bytes of the text's SHA-256, which keeps a claim near 62 bytes.

@@ -279,7 +279,8 @@ private final class HeldReceipt: Sendable {
     /// Whether a credit was there before this job, which is begun anew after a crash or a wait and then meets its own.
     ///
     /// Who hears of the credit for the first time is not told that it is an old one. A job's first sight is the front's
-    /// estimate of Redis's time, some milliseconds early, so a job that was never begun before is not judged by it.
+    /// estimate of Redis's time, some milliseconds early, so a job that was never begun before is not judged by it. That
+    /// of a bare job whose first worker died is its reaping: what that worker credited then passes for old.
     func found(_ entry: LedgerEntry) -> Bool {
         lease.attempts + lease.crashes == 0 || entry.submission != id
             || entry.creditedAtMilliseconds < lease.firstSeen.value
