@@ -17,6 +17,8 @@ public struct SubmissionStatus: Sendable, Equatable {
         /// Bought but not paid at the store.
         case awaitingPayment = "awaiting-payment"
         /// Given up by the machine; a human must look.
+        ///
+        /// With `credits` as above.
         case dead
     }
 

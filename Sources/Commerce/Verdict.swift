@@ -22,7 +22,9 @@ public enum Verdict: Sendable {
     /// A legacy app receipt holds several purchases, and each has its own verdict; none of them is `several` again.
     ///
     /// No part answers for another: the good ones are credited, and the receipt is not over while one is open.
-    case several([Verdict])
+    /// `claimed` are those that the request asks about, at least one, and they alone answer it; `others` is what is good or
+    /// open beside them.
+    case several(claimed: [Verdict], others: [Verdict])
 
     /// The purchase whose identity was proved although it was not verified.
     public var knownKey: PurchaseKey? {

@@ -97,13 +97,14 @@ final class ReceiptPipeline {
         }
         let held = HeldReceipt(lease: lease, submission: submission, id: id)
         let verdict = await verifier.verify(submission, catalogue: catalogue, attempt: lease.verificationAttempt)
-        var tally = Tally()
-        if case .several(let parts) = verdict {
-            for part in parts { try await apply(part, held, &tally) }
+        var (tally, beside) = (Tally(), Tally())
+        if case .several(let claimed, let others) = verdict {
+            for part in claimed { try await apply(part, held, &tally) }
+            for part in others { try await apply(part, held, &beside) }
         } else {
             try await apply(verdict, held, &tally)
         }
-        return try await conclude(tally, held)
+        return try await conclude(tally, beside: beside, held)
     }
 
     /// Steps 2 and 3 for one purchase of the receipt.
@@ -154,13 +155,19 @@ final class ReceiptPipeline {
     /// entry is written in a new way. A refused one holds nothing up: the money went back, it is another player's, or it is
     /// a subscription, which stays in the receipt whatever the client finishes. What is put aside is begun anew later, so
     /// its duties are found again then.
-    private func conclude(_ tally: Tally, _ held: HeldReceipt) async throws -> String {
+    ///
+    /// What was not asked about holds the answer up, but is not the answer: who names a purchase of another player's and is
+    /// credited for one that lay beside it is refused all the same.
+    private func conclude(_ tally: Tally, beside: Tally, _ held: HeldReceipt) async throws -> String {
+        let credits = tally.credits + beside.credits
+        if let open = tally.open ?? beside.open { return try await postpone(held, open, credits: credits) }
         // When everything else is credited; a replay of the dead letter does the rest.
-        if tally.isTooLarge { return try await bury(held, [RejectionReason.balanceTooLarge.rawValue]) }
-        if let open = tally.open { return try await postpone(held, open, credits: tally.credits) }
-        if let wait = tally.unknownDuty { return try await keepForDuty(held, wait, credits: tally.credits) }
+        if tally.isTooLarge || beside.isTooLarge {
+            return try await bury(held, [RejectionReason.balanceTooLarge.rawValue], credits: credits)
+        }
+        if let wait = tally.unknownDuty { return try await keepForDuty(held, wait, credits: credits) }
         if tally.isUnpaid { return try await settleAwaitingPayment(held) }
-        guard tally.credits.isEmpty else { return try await settle(held, credits: tally.credits, duties: tally.duties) }
+        guard tally.credits.isEmpty else { return try await settle(held, credits: credits, duties: tally.duties) }
         return try await reject(held, tally.refusals.mostCautious)
     }
 
@@ -202,7 +209,9 @@ final class ReceiptPipeline {
         _ held: HeldReceipt, _ wait: Wait, credits: [SubmissionStatus.Credit]
     ) async throws -> String {
         noteAge(held.lease)
-        guard !isOverdue(held.lease) else { return try await bury(held, ["no-answer", wait.cause.rawValue]) }
+        guard !isOverdue(held.lease) else {
+            return try await bury(held, ["no-answer", wait.cause.rawValue], credits: credits)
+        }
         let delay = delay(held.lease, atLeast: wait.after)
         if held.lease.isWorthALine {
             logger.info(
@@ -233,9 +242,11 @@ final class ReceiptPipeline {
         return wait.cause.rawValue
     }
 
-    private func bury(_ held: HeldReceipt, _ reasons: [String]) async throws -> String {
+    private func bury(
+        _ held: HeldReceipt, _ reasons: [String], credits: [SubmissionStatus.Credit]
+    ) async throws -> String {
         logger.error("receipt buried", held.logFields(["reason": .string(reasons.joined(separator: ", "))]))
-        let status = SubmissionStatus(.dead, player: held.submission.player)
+        let status = SubmissionStatus(.dead, player: held.submission.player, credits: credits)
         _ = try await jobs.bury(held.lease, reasons: reasons, status: status.json)
         return "dead"
     }
@@ -300,7 +311,7 @@ private final class HeldReceipt: Sendable {
     }
 }
 
-/// What the purchases of one receipt have come to.
+/// What the purchases of one receipt have come to: those that the request asks about, or those beside them.
 private struct Tally {
     /// In the wallet, now or before.
     var credits: [SubmissionStatus.Credit] = []

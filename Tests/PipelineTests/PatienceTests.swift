@@ -173,6 +173,28 @@ import Verification
         }
     }
 
+    /// It is not given up for the one that does not fit while another one is open, and its player hears what is there.
+    @Test func receiptWithAnOpenPurchaseIsNotBuriedForTheOneThatDoesNotFit() async throws {
+        var plan = Works.Plan()
+        plan.retry.horizon = .milliseconds(300)
+        try await Works.run(plan) { works in
+            _ = try await works.redis.send(["HSET", "teller:{0}:player:ada", "gems", "9007199254740000"])
+            let purchases = [
+                try works.buy(.apple, "gems_pack_huge"), try works.buy(.apple, "brand_new"), try works.buy(.apple),
+            ]
+            let order = Works.order(try works.emulator.appReceipt(of: purchases.map(\.id)), product: nil)
+            try await works.push(order, to: "apple")
+            try await eventually("the good one to be told") {
+                let status = try await works.status(of: order)
+                return status?.state == .pending && status?.credits.count == 1
+            }
+            try await eventually(within: .seconds(30), "a dead letter") { try await works.jobs.deadCount() == 1 }
+            #expect(try await works.jobs.deadLetters().first?.reasons == ["no-answer", "unknown-product"])
+            let status = try #require(try await works.status(of: order))
+            #expect(status.state == .dead && status.credits.map(\.transactionID) == [purchases[2].id])
+        }
+    }
+
     /// Something else lies where the wallet should be: only this player waits, and is seen.
     @Test func damagedWalletConcernsNobodyElse() async throws {
         var plan = Works.Plan()

@@ -249,6 +249,29 @@ import Verification
         }
     }
 
+    /// The ordinary request: it names what was just bought, and the receipt holds more.
+    @Test func requestThatNamesOnePurchaseIsAnsweredByItAndCreditsTheOthers() async throws {
+        try await Works.run { works in
+            let open = try works.buy(.apple, "brand_new")
+            let named = try works.buy(.apple)
+            let order = Works.order(try works.emulator.appReceipt(of: [open.id, named.id]))
+            #expect(try await works.submit(order, wait: 1).summary == "202 pending keep")
+            #expect(try await works.totals() == [550, 1, 1])
+            works.reload(try Works.catalogue(Self.brandNew))
+            try await eventually("all of it to be credited") { try await works.poll(order).status == 200 }
+            let last = try await works.poll(order)
+            #expect(last.summary == "200 credited finish" && last.text("transactionId") == named.id)
+            #expect(try last.json?.elements("purchases").count == 2)
+            #expect(try await works.totals() == [627, 2, 2])
+
+            let refunded = try works.buy(.apple) { $0.state = .refunded }
+            let good = try works.buy(.apple, "gems_pack_huge")
+            let both = Works.order(try works.emulator.appReceipt(of: [refunded.id, good.id]))
+            #expect(try await works.submit(both).summary == "422 refunded finish")
+            #expect(try await works.totals() == [9627, 3, 3])
+        }
+    }
+
     /// Its product was taken off the catalogue since, but it is in the wallet: nothing is open.
     @Test func creditedPurchaseOfAForgottenProductKeepsNoReceiptOpen() async throws {
         try await Works.run { works in

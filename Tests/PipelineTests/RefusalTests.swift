@@ -127,6 +127,12 @@ import Verification
             let shared = try await works.submit(Works.order(both, "bob", product: nil))
             #expect(shared.summary == "200 credited finish" && shared.number("newBalance") == 550)
             #expect(try await works.gems("ada") == 550)
+            // But who names the other's is not told that he was credited for it.
+            let third = try works.buy(.apple, "gems_pack_huge")
+            let named = Works.order(try works.emulator.appReceipt(of: [first.id, third.id]), "eve")
+            let refused = try await works.submit(named)
+            #expect(refused.summary == "409 belongs-to-another-player contact-support")
+            #expect(try await works.totals("eve") == [9000, 1, 3])
         }
     }
 

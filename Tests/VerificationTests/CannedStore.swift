@@ -201,7 +201,8 @@ extension Verdict {
     var summary: String {
         switch self {
         case .verified(let purchase): "verified " + purchase.summary
-        case .several(let parts): parts.map(\.summary).joined(separator: "; ")
+        case .several(let claimed, let others):
+            claimed.map(\.summary).joined(separator: "; ") + others.map { " | " + $0.summary }.joined()
         case .rejected(let reason, _, _): "rejected \(reason.rawValue)"
         case .awaitingPayment: "awaiting payment"
         case .indeterminate(_, let cause, _, _): "open \(cause.rawValue)"
@@ -211,7 +212,7 @@ extension Verdict {
     var purchases: [VerifiedPurchase] {
         switch self {
         case .verified(let purchase): [purchase]
-        case .several(let parts): parts.flatMap(\.purchases)
+        case .several(let claimed, let others): (claimed + others).flatMap(\.purchases)
         case .rejected, .awaitingPayment, .indeterminate: []
         }
     }
@@ -230,7 +231,6 @@ extension Verdict {
     }
 }
 
-extension VerifiedPurchase {
 /// The delays between all looks until a final "no", of a receipt that seems to be days old.
 @LoopActor
 func patience(_ look: @LoopActor (VerificationAttempt) async throws -> Verdict) async throws -> Duration {
@@ -244,6 +244,7 @@ func patience(_ look: @LoopActor (VerificationAttempt) async throws -> Verdict) 
     return delays
 }
 
+extension VerifiedPurchase {
     var summary: String {
         "\(quantity) × \(product.id.rawValue): \(grants.amount(of: .gems)) gems"
             + grants.entitlements.map { " + \($0.rawValue)" }.joined()

@@ -58,23 +58,25 @@ final class AppleReceiptVerifier {
         guard judge.environment(named: environment) != nil else { return .rejected(.wrongEnvironment) }
         guard !answer.purchases.isEmpty else { return .rejected(.noPurchaseInReceipt) }
 
-        // Judged by what the request names (all, when it names nothing). The others that are good are credited along
-        // with it: but beside it, never instead of it.
+        // Answered by what the request names (all, when it names nothing). What is good beside it is credited along with
+        // it, and what is open keeps the receipt open: "finish" would end these, too. What is refused there does neither.
         var claimed: [Verdict] = []
         var others: [Verdict] = []
         var keys: Set<PurchaseKey> = []
-        var isClaimedGood = false
         for purchase in answer.purchases {
             let (verdict, isClaimed) = self.verdict(on: purchase, of: bundleID, in: environment, judge)
-            if case .verified(let purchase) = verdict {
-                guard keys.insert(purchase.key).inserted else { continue }
-                isClaimedGood = isClaimedGood || isClaimed
-                if !isClaimed { others.append(verdict) }
+            if case .verified(let purchase) = verdict, !keys.insert(purchase.key).inserted { continue }
+            if isClaimed {
+                claimed.append(verdict)
+            } else if case .rejected = verdict {
+                continue
+            } else {
+                others.append(verdict)
             }
-            if isClaimed { claimed.append(verdict) }
         }
-        if isClaimedGood { claimed += others }
-        if let only = claimed.first { return claimed.count == 1 ? only : .several(claimed) }
+        if let only = claimed.first {
+            return claimed.count + others.count == 1 ? only : .several(claimed: claimed, others: others)
+        }
         guard let named = judge.rules.submission.product, judge.rules.catalogue.product(named) == nil else {
             return .rejected(.productMismatch)
         }
@@ -87,13 +89,13 @@ final class AppleReceiptVerifier {
         on purchase: AppleReceiptPurchase, of bundleID: String, in environment: String, _ judge: AppleJudge
     ) -> (Verdict, isClaimed: Bool) {
         let rules = judge.rules
-        let claimed = rules.submission.product
         let product = purchase.productID.flatMap {
             rules.catalogue.product(store: .appStore, storeProductID: $0)
         }
-        // An entry that names no known product may be the claimed one only when the catalogue has no name for that.
+        // An entry that names no known product may be the claimed one only when the catalogue has no name for that; one
+        // whose product cannot be read may be any.
         let isClaimed =
-            if let claimed {
+            if let claimed = rules.submission.product, purchase.productID != nil {
                 product.map { $0.id == claimed }
                     ?? (rules.catalogue.product(claimed)?.storeProductIDs[.appStore] == nil)
             } else { true }
