@@ -120,6 +120,13 @@ import Testing
         let named = try await verdict(CannedStore(answers: answer(entries)))
         #expect(
             named.summary == "verified 1 × gems_pack_medium: 550 gems; open unknown-state | open unknown-product")
+        // A subscription stays in the receipt whatever is finished, so it holds nothing up, in the catalogue or not.
+        let renewing = [
+            entry("com.mygame.club", "6", extra: #","expires_date":"2026-11-26 07:33:20 Etc/GMT""#),
+            entry("com.mygame.gems.500", "1"),
+        ]
+        let member = try await verdict(CannedStore(answers: answer(renewing)))
+        #expect(member.summary == "verified 1 × gems_pack_medium: 550 gems")
         // An open one of the same name is part of what was asked.
         let twice = [entry("com.mygame.gems.500", "1"), entry("com.mygame.gems.500", "2", quantity: "many")]
         let open = try await verdict(CannedStore(answers: answer(twice)))
@@ -131,6 +138,7 @@ import Testing
         (#","cancellation_date":"2026-10-26 07:33:20 Etc/GMT""#, "rejected refunded"),
         (#","in_app_ownership_type":"FAMILY_SHARED""#, "rejected family-shared"),
         (#","app_account_token":"0b7c3c1e-5f0a-4c59-9d0e-1f2a3b4c5d6e""#, "rejected belongs-to-another-player"),
+        (#","expires_date_ms":"1795000000000""#, "rejected unsupported-product"),
         (#","in_app_ownership_type":"NEW""#, "open unknown-state"),
         (#","cancellation_date":null"#, "verified 1 × gems_pack_medium: 550 gems"),
     ])

@@ -43,6 +43,7 @@ enum AppleReceiptPurchase {
         /// Milliseconds.
         var purchaseDate: Int64
         var isCancelled: Bool
+        var isSubscription: Bool
         var inAppOwnershipType: String
         var appAccountToken: String?
     }
@@ -72,22 +73,29 @@ enum AppleReceiptPurchase {
         let originalID = original.flatMap(TransactionID.init(rawValue:))
         guard original == nil || originalID != nil else { return nil }
         // Present in any spelling and form means that the money went back.
-        let isCancelled = ["cancellation_date", "cancellation_date_ms", "cancellation_date_pst"].contains { key in
-            json[key].map { !$0.isNull } ?? false
-        }
+        let isCancelled = json.hasDate("cancellation_date")
         return Entry(
             productID: productID, transactionID: id, originalTransactionID: originalID,
             quantity: try json.wireInteger("quantity") ?? 1, purchaseDate: purchaseDate, isCancelled: isCancelled,
+            isSubscription: json.hasDate("expires_date"),
             inAppOwnershipType: try json.optionalString("in_app_ownership_type", maxBytes: 64) ?? "PURCHASED",
             appAccountToken: try json.optionalString("app_account_token", maxBytes: 256))
+    }
+}
+
+extension JSONView {
+    /// Whether a date is there in any of Apple's three spellings, in whatever form.
+    fileprivate func hasDate(_ key: String) -> Bool {
+        ["", "_ms", "_pst"].contains { suffix in self[key + suffix].map { !$0.isNull } ?? false }
     }
 }
 
 extension AppleTransaction {
     /// The same purchase in the words of a signed transaction, so that one set of rules judges both.
     ///
-    /// An old receipt does not tell consumables from non-consumables. What the catalogue says is taken for true, but for
-    /// a restored purchase, which is no consumable whatever the catalogue says: as one it would be credited with each restore.
+    /// An old receipt tells auto-renewable subscriptions (they expire), but not consumables from non-consumables. What the
+    /// catalogue says is taken for true, but for a restored purchase, which is no consumable whatever the catalogue says: as
+    /// one it would be credited with each restore.
     init(
         _ entry: AppleReceiptPurchase.Entry, bundleID: String, environment: String, catalogueType: ProductType?
     ) {
@@ -96,7 +104,11 @@ extension AppleTransaction {
         originalTransactionID = entry.originalTransactionID
         self.bundleID = bundleID
         productID = entry.productID
-        type = isRestored || catalogueType == .nonConsumable ? "Non-Consumable" : "Consumable"
+        if entry.isSubscription {
+            type = "Auto-Renewable Subscription"
+        } else {
+            type = isRestored || catalogueType == .nonConsumable ? "Non-Consumable" : "Consumable"
+        }
         self.environment = environment
         purchaseDate = entry.purchaseDate
         quantity = entry.quantity
