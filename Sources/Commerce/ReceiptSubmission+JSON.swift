@@ -33,7 +33,7 @@ extension ReceiptSubmission {
         }
         let storeProduct = hint ?? inferred.storeProductID
         if inferred.receipt.kind == .purchaseToken, product == nil, storeProduct == nil {
-            throw JSONError(reason: "is needed with a bare purchase token", path: "productId")
+            throw JSONError(reason: "or storeProductId is needed with a bare purchase token", path: "productId")
         }
         self.init(
             player: player, product: product, receipt: inferred.receipt, storeProductHint: storeProduct,

@@ -29,12 +29,18 @@ public struct ReceiptSubmission: Sendable, Equatable {
     /// The bytes whose SHA-256 names the submission (see `SubmissionID`).
     ///
     /// Player id, store (`apple` or `google`), product id (empty when not given) and normalised receipt, each as UTF-8
-    /// behind its length as four bytes, big-endian. Length-prefixed, so that no two submissions share their bytes.
+    /// behind its length as four bytes, big-endian; then, only if one of them is given, the store's product id and the
+    /// account token in the same way. Length-prefixed, so that no two submissions share their bytes. All that the verdict
+    /// depends on is in it: a request that was corrected must not be answered with the "no" to the one before.
     public var canonicalBytes: [UInt8] {
         let product = product?.rawValue ?? ""
         var bytes: [UInt8] = []
         bytes.reserveCapacity(32 + player.rawValue.utf8.count + product.utf8.count + receipt.text.utf8.count)
-        for text in [player.rawValue, store.rawValue, product, receipt.text] {
+        var parts = [player.rawValue, store.rawValue, product, receipt.text]
+        if storeProductHint != nil || accountToken != nil {
+            parts += [storeProductHint?.rawValue ?? "", accountToken ?? ""]
+        }
+        for text in parts {
             withUnsafeBytes(of: UInt32(text.utf8.count).bigEndian) { bytes.append(contentsOf: $0) }
             bytes.append(contentsOf: text.utf8)
         }

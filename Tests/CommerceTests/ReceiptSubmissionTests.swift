@@ -23,8 +23,8 @@ import Testing
         (
             #"{"userId":"player-42","storeProductId":"gems_500","receiptData":"\#(ReceiptTests.token)"}"#,
             "00000009706c617965722d343200000006676f6f676c6500000000000000256161616162626262636363636464646465656565666666"
-                + "662e414f2d4a314f6d6164657570",
-            "0-37cd2775d519316f2da4b8d304b2006a"
+                + "662e414f2d4a314f6d61646575700000000867656d735f35303000000000",
+            "0-625a8a0fe7e106a70187da16fd572f97"
         ),
     ]
 
@@ -36,15 +36,26 @@ import Testing
         #expect(SubmissionID(digest: Digest.sha256(submission.canonicalBytes)).rawValue == id)
     }
 
-    @Test func twoSpellingsOfAProofAreOneSubmission() throws {
+    @Test func playsJSONIsTheBareTokenWithItsProduct() throws {
         let bare = try Self.parse(
-            #"{"userId":"u","productId":"gems_pack_medium","platform":"android","receiptData":"\#(ReceiptTests.token)"}"#
+            #"{"userId":"u","productId":"gems_pack_medium","storeProductId":"gems_500","#
+                + #""platform":"android","receiptData":"\#(ReceiptTests.token)"}"#
         )
         let json = try Self.parse(
             #"{"receiptData":"{\"productId\":\"gems_500\",\"purchaseToken\":\"\#(ReceiptTests.token)\"}","userId":"u","#
                 + #""productId":"gems_pack_medium"}"#)
         #expect(bare.canonicalBytes == json.canonicalBytes)
         #expect(json.storeProductHint?.rawValue == "gems_500")
+    }
+
+    @Test(arguments: ["storeProductId", "accountToken"]) func aCorrectedRequestIsAnotherSubmission(_ field: String)
+        throws
+    {
+        let receipt = #""receiptData":"\#(ReceiptTests.token)""#
+        let submissions = try ["", #""\#(field)":"wrong","#, #""\#(field)":"right","#].map {
+            try Self.parse(#"{"userId":"u","productId":"p",\#($0)\#(receipt)}"#).canonicalBytes
+        }
+        #expect(Set(submissions).count == 3)
     }
 
     @Test func shiftingBytesBetweenFieldsChangesTheCanonicalBytes() throws {
@@ -78,7 +89,10 @@ import Testing
         (good.replacing("\"u\"", with: "\"\(String(repeating: "u", count: 10_240))\""), "userId", "longer than 128"),
         (good.replacing("\"p\"", with: "\"p/\""), "productId", "may contain only"),
         (good.replacing("\"p\"", with: "{}"), "productId", "must be a string"),
-        (good.replacing("\"productId\":\"p\",", with: ""), "productId", "is needed with a bare purchase token"),
+        (
+            good.replacing("\"productId\":\"p\",", with: ""), "productId",
+            "or storeProductId is needed with a bare purchase token"
+        ),
         (#"{"userId":"u","productId":"p"}"#, "receiptData", "is missing"),
         (#"{"userId":"u","productId":"p","receiptData":""}"#, "receiptData", "is empty"),
         (#"{"userId":"u","productId":"p","receiptData":["x"]}"#, "receiptData", "must be a string"),
