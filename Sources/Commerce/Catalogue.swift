@@ -30,6 +30,7 @@ public struct Catalogue: Sendable {
             guard elements.count <= Limits.catalogueProductsMax else {
                 throw document.error("has more than \(Limits.catalogueProductsMax) products")
             }
+            guard !elements.isEmpty else { throw document.error("has no products") }
         } catch {
             throw CatalogueError([error])
         }

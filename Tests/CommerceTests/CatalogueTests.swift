@@ -38,7 +38,12 @@ import Testing
     @Test func acceptsAnObjectWithProducts() throws {
         let catalogue = try Catalogue(json: Array("{\"season\":3,\"products\":[\(Samples.medium)]}".utf8))
         #expect(catalogue.products.count == 1)
-        #expect(try Catalogue(json: Array("[]".utf8)).products.isEmpty)
+    }
+
+    /// A shop that sells nothing is a file that was cut off, and a reload would refuse every purchase.
+    @Test(arguments: ["[]", #"{"products":[]}"#]) func refusesACatalogueWithoutProducts(_ json: String) {
+        let error = #expect(throws: CatalogueError.self) { try Catalogue(json: Array(json.utf8)) }
+        #expect(error?.mistakes.map(\.reason) == ["has no products"])
     }
 
     @Test func keepsUnknownFieldsInTheirOrder() throws {

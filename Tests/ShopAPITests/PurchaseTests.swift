@@ -77,7 +77,10 @@ import Testing
         try await Shop.run { shop in
             #expect(try await shop.post(Shop.order()).status == 202)
             try await shop.credit(try await shop.lease(), transaction: "2000000000000014")
-            shop.api.catalogue = try Catalogue(json: Array("[]".utf8))
+            let other =
+                #"[{"productId":"other","type":"iap_consumable","storeProductId":{"ios":"o"},"#
+                + #""displayName":"Other","gemAmount":1}]"#
+            shop.api.catalogue = try Catalogue(json: Array(other.utf8))
             #expect(try await shop.post(Shop.order()).summary == "200 credited finish")
             #expect(try await shop.post(Shop.order("bob")).summary == "422 unknown-product keep")
             #expect(try await shop.pending() == 0)
