@@ -39,6 +39,9 @@ extension JobQueue {
     /// Depth and age of one queue.
     ///
     /// Reads at most two payloads, and blocks Redis for no longer than a lease does.
+    ///
+    /// - Throws: ``RedisError``; one that ``RedisError/isWrongIncarnation`` on another Redis, whose lists are as empty as
+    ///   those of a quiet queue.
     public func depth(of queue: String) async throws(RedisError) -> QueueDepth {
         try Self.check(queue: queue)
         let now = try await serverNow()
@@ -47,9 +50,14 @@ extension JobQueue {
             ["LLEN", .string(names.pending)], ["LLEN", .string(names.arrived)], ["LLEN", .string(names.suspects)],
             ["ZCARD", .string(names.retry)], ["LINDEX", .string(names.pending), "-1"],
             ["LINDEX", .string(names.arrived), "-1"], ["ZRANGE", .string(names.retry), "0", "0", "WITHSCORES"],
+            ["HGET", meta, "incarnation"],
         ])
         var values: [RedisValue] = []
         for reply in replies { values.append(try reply.get()) }
+        isForeignRedis = values[7].text != incarnation
+        guard !isForeignRedis else {
+            throw RedisError(.other(code: "TELLERMETA"), "the meta hash is missing or holds another incarnation")
+        }
         let due = values[6].elements?.last?.text.flatMap { Double($0) }
         return QueueDepth(
             queue: queue, pending: Int(values[0].int ?? 0), arrived: Int(values[1].int ?? 0),

@@ -99,7 +99,8 @@ extension JobQueue {
             // Commands are answered in order: what is in the hash was known when the heartbeat was sent, or is unknown.
             if try await beat(worker, isNew: false) > known { mustAdopt = true }
         } catch {
-            guard error.isUnregisteredWorker else { throw error }
+            // Not after the good-bye, whose name would come back: it makes the next heartbeat find none.
+            guard error.isUnregisteredWorker, !hasLeft else { throw error }
             try await register()
         }
     }
@@ -256,6 +257,7 @@ extension JobQueue {
     ///
     /// - Returns: False when it still holds leases: then the name stays, and others reap them.
     public func leave() async throws(RedisError) -> Bool {
+        hasLeft = true
         let worker = try requireWorker()
         let reply = try await redis.evaluate(
             JobScripts.leave, keys: [meta, .string(keys.workers), .string(keys.running(worker))],

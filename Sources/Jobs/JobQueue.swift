@@ -36,6 +36,8 @@ public final class JobQueue {
     /// Whether the last lease call was told that a suspect is held, or comes next: more must not be leased now.
     var isIsolated = false
     var mustAdopt = true
+    /// Whether this worker has said good-bye (``leave()``).
+    var hasLeft = false
     var isAdopting = false
     /// When this worker's last heartbeat ran, by Redis' clock; nil until one was answered on this connection.
     var lastBeatMs: Int64?
@@ -45,6 +47,9 @@ public final class JobQueue {
     private let blockingConfiguration: RedisConfiguration?
     private let blockingMetrics: Metrics?
     private var serverClock: (ms: Int64, at: MonotonicInstant)?
+
+    /// Whether the last ``depth(of:)`` met a Redis that is not the one this process was started for.
+    public internal(set) var isForeignRedis = false
 
     /// When a lease call was last answered: the proof that work can be had, unlike PING on another connection.
     public internal(set) var lastLeaseRoundTrip: MonotonicInstant?

@@ -33,6 +33,11 @@ public final class QueueGauges {
         forget()
     }
 
+    /// What is wrong with the Redis that was looked at last, however quiet its queues are.
+    public var trouble: String? {
+        jobs.isForeignRedis ? "not the Redis this process was started for: wiped, restored, or another one" : nil
+    }
+
     /// Looks now and then every `interval`, until ``stop()``.
     public func start(every interval: Duration = .seconds(5)) {
         guard polling == nil else { return }

@@ -87,7 +87,7 @@ private final class APIProcess {
         let foundations = foundations
         let operations = OperationsListener(
             .at(addresses.operations), metrics: foundations.metrics, logger: foundations.logger,
-            readiness: { foundations.redisTrouble.map { ["redis": $0] } ?? [:] })
+            readiness: { (foundations.redisTrouble ?? self.gauges?.trouble).map { ["redis": $0] } ?? [:] })
         let port = try operations.start()
         foundations.logger.notice("operations listener", ["port": .count(port)])
         self.operations = operations

@@ -25,6 +25,17 @@ import Testing
         }
     }
 
+    @Test @LoopActor func depthOfAWipedRedisIsAnErrorAndNotZero() async throws {
+        try await Bench.run { bench in
+            let front = bench.front()
+            _ = try await front.depth(of: "apple")
+            #expect(!front.isForeignRedis)
+            try await bench.raw("DEL", bench.keys.meta)
+            let error = await #expect(throws: RedisError.self) { try await front.depth(of: "apple") }
+            #expect(error?.isWrongIncarnation == true && front.isForeignRedis)
+        }
+    }
+
     @Test @LoopActor func workersTellTheirHeartbeatAndWhatTheyHold() async throws {
         try await Bench.run { bench in
             let silent = try await bench.worker("silent")

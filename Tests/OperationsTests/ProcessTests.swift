@@ -349,6 +349,27 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(3))) func anAPIOnAWipedRedisIsNotReady() async throws {
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            let api = try town.start("api")
+            let port = try await town.line("operations listener", in: api).int64("port")
+            try await eventually("ready") { try await town.get(port, "/readyz").status == 200 }
+            let redis = RedisConnection(
+                RedisConfiguration(address: try RedisAddress(url: town.server.url)), logger: .disabled, metrics: nil)
+            redis.start()
+            try await redis.ready(within: .seconds(20))
+            _ = try await redis.send(["DEL", "teller:{0}:meta"])
+            await redis.stop()
+            try await eventually("not ready, and why") {
+                let answer = try await town.get(port, "/readyz")
+                return answer.status == 503 && answer.text.contains("not the Redis this process was started for")
+            }
+            api.signal(SIGTERM)
+            #expect(try await api.end(within: .seconds(30)) == 0)
+        }
+    }
+
     @Test(.timeLimit(.minutes(3))) func redisThatBecomesUnsafeIsRefusedAndEverybodySaysWhy() async throws {
         try await Town.run { town in
             _ = try await town.teller("init")
