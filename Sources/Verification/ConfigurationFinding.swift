@@ -94,6 +94,9 @@ extension AppleConfiguration {
             }
         case (.local, nil): break
         }
+        if confirmation == .local {
+            findings.warning("apple.verify", "believes signatures alone: a refund since the signing goes unnoticed")
+        }
         findings.checkURL(productionURL, "apple.productionURL")
         findings.checkURL(sandboxURL, "apple.sandboxURL")
         findings.checkURL(receiptProductionURL, "apple.receiptProductionURL")

@@ -162,8 +162,9 @@ public struct TellerConfiguration: Sendable {
 
     private static func redis(_ settings: Settings) -> Redis {
         var url = settings.string("url") ?? "redis://127.0.0.1:6379/0"
-        if let password = settings.textFile("passwordFile") {
-            url = withPassword(password, url) ?? url
+        if settings.string("passwordFile") != nil {
+            // One that cannot be read is a mistake of its own, and no reason to find fault with the URL.
+            url = withPassword(settings.textFile("passwordFile") ?? "unread", url) ?? url
         }
         let allowUnsafe = settings.flag("allowUnsafe")
         if allowUnsafe {
