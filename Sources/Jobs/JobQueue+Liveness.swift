@@ -99,7 +99,7 @@ extension JobQueue {
             // Commands are answered in order: what is in the hash was known when the heartbeat was sent, or is unknown.
             if try await beat(worker, isNew: false) > known { mustAdopt = true }
         } catch {
-            // Not after the good-bye, whose name would come back: it makes the next heartbeat find none.
+            // After the good-bye there is no name to beat for, and registering would bring it back.
             guard error.isUnregisteredWorker, !hasLeft else { throw error }
             try await register()
         }
