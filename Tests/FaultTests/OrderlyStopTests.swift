@@ -8,15 +8,23 @@ import TestSupport
 import Testing
 
 extension RealProcessTests {
+    /// The only worker, once it holds five receipts that Apple is slow to answer for, and whose they are.
+    @LoopActor private func holdingFive(
+        _ harness: FaultHarness, answersAfter latency: Duration
+    ) async throws -> (worker: TellerProcess, customers: [Customer]) {
+        harness.emulator.setFaults(FaultKnobs(latency: latency), for: "apple")
+        let customers = try (0..<5).map { _ in try Customer(harness, at: .apple) }
+        for customer in customers { try await customer.push() }
+        let worker = harness.workers[0]
+        try await eventually("it holds all") { try await harness.leases(of: worker) == 5 }
+        return (worker, customers)
+    }
+
     @Test @LoopActor func aWorkerThatIsToldToStopFinishesWhatItHoldsAndSaysSo() async throws {
         var configuration = FaultHarness.Configuration()
         configuration.workers = 1
         try await FaultHarness.running(configuration) { harness in
-            harness.emulator.setFaults(FaultKnobs(latency: Self.slowStore), for: "apple")
-            let customers = try (0..<5).map { _ in try Customer(harness, at: .apple) }
-            for customer in customers { try await customer.push() }
-            let worker = harness.workers[0]
-            try await eventually("it holds all") { try await harness.leases(of: worker) == 5 }
+            let (worker, customers) = try await holdingFive(harness, answersAfter: Self.slowStore)
             #expect(await worker.stop(within: .seconds(20)))
             let drained = try #require(try LogLine.last("worker drained", in: worker.log))
             #expect(try drained.int64("finished") == 5)
@@ -34,11 +42,7 @@ extension RealProcessTests {
         configuration.workers = 1
         configuration.stopSeconds = 5
         try await FaultHarness.running(configuration) { harness in
-            harness.emulator.setFaults(FaultKnobs(latency: .seconds(60)), for: "apple")
-            let customers = try (0..<5).map { _ in try Customer(harness, at: .apple) }
-            for customer in customers { try await customer.push() }
-            let worker = harness.workers[0]
-            try await eventually("it holds all") { try await harness.leases(of: worker) == 5 }
+            let (worker, customers) = try await holdingFive(harness, answersAfter: .seconds(60))
             #expect(await worker.stop(within: .seconds(20)))
             let drained = try #require(try LogLine.last("worker drained", in: worker.log))
             #expect(try drained.int64("returned") == 5)

@@ -7,11 +7,17 @@ import Testing
 
 /// When a silent worker may be taken for dead, and when the silence is Redis's own.
 @Suite struct PulseTests {
+    /// A worker that fell silent while it held a job.
+    @LoopActor @discardableResult private func deadWorkerWithAJob(_ bench: Bench) async throws -> JobQueue {
+        let victim = try await bench.worker("victim")
+        _ = try await victim.submitAndLease("0-a", on: bench.front())
+        try await bench.die(victim)
+        return victim
+    }
+
     @Test @LoopActor func workerThatHasJustStartedReapsAtOnceWhenOthersKeptThePulse() async throws {
         try await Bench.run { bench in
-            let victim = try await bench.worker("victim")
-            _ = try await victim.submitAndLease("0-a", on: bench.front())
-            try await bench.die(victim)
+            try await deadWorkerWithAJob(bench)
             try await bench.beforeNow(lastMs: 10_000, sinceMs: 61_000)
             let newcomer = bench.newcomer("newcomer")
             #expect(try await newcomer.sweep().isTooEarly, "it has said nothing yet itself")
@@ -22,9 +28,7 @@ import Testing
 
     @Test @LoopActor func nobodyIsReapedForALeaseAfterAPause() async throws {
         try await Bench.run { bench in
-            let victim = try await bench.worker("victim")
-            _ = try await victim.submitAndLease("0-a", on: bench.front())
-            try await bench.die(victim)
+            try await deadWorkerWithAJob(bench)
             try await bench.beforeNow(lastMs: 60_000, sinceMs: 600_000)
             let other = bench.newcomer("other") {
                 $0.leasePeriod = .milliseconds(400)
@@ -113,9 +117,7 @@ import Testing
     ])
     @LoopActor func scriptJudgesOnFreshEvidenceOnly(_ row: Evidence) async throws {
         try await Bench.run { bench in
-            let victim = try await bench.worker("victim")
-            _ = try await victim.submitAndLease("0-a", on: bench.front())
-            try await bench.die(victim)
+            let victim = try await deadWorkerWithAJob(bench)
             let other = try await bench.worker("other")
             try await bench.beforeNow(lastMs: row.lastAgeMs, sinceMs: row.sinceAgeMs)
             let own = try await bench.serverNow() - row.ownAgeMs
