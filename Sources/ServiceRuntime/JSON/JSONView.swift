@@ -97,30 +97,27 @@ public struct JSONView {
         var members: [(key: String, value: JSONView)] = []
         members.reserveCapacity(count)
         forEachMember { key, value in
-            members.append((key, JSONView(document, value)))
+            members.append((document.text(of: key), JSONView(document, value)))
         }
         return members
     }
 
     /// Keys of this object that are not in `known`, in the order of the document; empty when it is not an object.
     public func unknownKeys(besides known: some Sequence<String>) -> [String] {
-        guard kind == .object else { return [] }
         var unknown: [String] = []
-        var key = index + 1
-        for _ in 0..<count {
-            if !known.contains(where: { document.isKey(key, equalTo: $0.utf8Span.span) }) {
-                unknown.append(document.text(of: key))
-            }
-            key = document.nodes[key + 1].end
+        forEachMember { key, _ in
+            guard !known.contains(where: { document.isKey(key, equalTo: $0.utf8Span.span) }) else { return }
+            unknown.append(document.text(of: key))
         }
         return unknown
     }
 
-    private func forEachMember(_ body: (String, Int) -> Void) {
+    /// Calls `body` with the indices of each member's key and value; never, when this is not an object.
+    private func forEachMember(_ body: (_ key: Int, _ value: Int) -> Void) {
         guard kind == .object else { return }
         var key = index + 1
         for _ in 0..<count {
-            body(document.text(of: key), key + 1)
+            body(key, key + 1)
             key = document.nodes[key + 1].end
         }
     }
