@@ -36,7 +36,8 @@ struct Batches {
             ], keys: 2, arguments: 3)
         settle = batch(
             JobScripts.settle, [running], [lifetime, channel, .string(keys.pendingPrefix)], keys: 1, arguments: 4)
-        retry = batch(JobScripts.retry, [running], [lifetime, channel], keys: 2, arguments: 4)
+        retry = batch(
+            JobScripts.retry, [running, .string(keys.pulse)], [lifetime, channel], keys: 2, arguments: 4)
         bury = batch(
             JobScripts.bury, [running, .string(keys.dead), .string(keys.deadIndex)], [lifetime, channel], keys: 1,
             arguments: 5)

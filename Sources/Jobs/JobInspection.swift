@@ -50,7 +50,7 @@ extension JobQueue {
             ["LLEN", .string(names.pending)], ["LLEN", .string(names.arrived)], ["LLEN", .string(names.suspects)],
             ["ZCARD", .string(names.retry)], ["LINDEX", .string(names.pending), "-1"],
             ["LINDEX", .string(names.arrived), "-1"], ["ZRANGE", .string(names.retry), "0", "0", "WITHSCORES"],
-            ["HGET", meta, "incarnation"],
+            ["HGET", meta, "incarnation"], ["HGET", .string(keys.pulse), "setBackMs"],
         ])
         var values: [RedisValue] = []
         for reply in replies { values.append(try reply.get()) }
@@ -58,12 +58,14 @@ extension JobQueue {
         guard !isForeignRedis else {
             throw RedisError(.other(code: "TELLERMETA"), "the meta hash is missing or holds another incarnation")
         }
+        let setBack = values[8].text.flatMap { Int64($0) } ?? 0
         let due = values[6].elements?.last?.text.flatMap { Double($0) }
         return QueueDepth(
             queue: queue, pending: Int(values[0].int ?? 0), arrived: Int(values[1].int ?? 0),
             suspects: Int(values[2].int ?? 0), retry: Int(values[3].int ?? 0),
             oldestPending: Self.age(values[4], now), oldestArrived: Self.age(values[5], now),
-            nextRetry: due.map { .milliseconds(Int64($0) - now) }, oldestBare: Self.bare([values[4], values[5]], now))
+            nextRetry: due.map { .milliseconds(Int64($0) - now - setBack) },
+            oldestBare: Self.bare([values[4], values[5]], now))
     }
 
     /// All registered workers, the longest silent first.

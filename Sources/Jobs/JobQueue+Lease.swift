@@ -44,7 +44,7 @@ extension JobQueue {
             keys: [
                 meta, .string(keys.workers), .string(keys.running(worker)), .string(names.retry),
                 .string(names.arrived),
-                .string(names.pending), .string(names.suspects), .string(keys.wards),
+                .string(names.pending), .string(names.suspects), .string(keys.wards), .string(keys.pulse),
             ],
             arguments: [
                 incarnationArgument, .string(worker.text), .string(queue), .int(Int64(numbers.count)),

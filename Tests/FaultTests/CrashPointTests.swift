@@ -9,7 +9,7 @@ import Testing
 /// Goal: whichever single message is lost, the purchase is credited once. Method: one harness with a proxy before Redis;
 /// each case arms one loss, buys once, insists until it is credited, and sees that the loss took place.
 extension RealProcessTests {
-    static let lease = "script meta,workers,running,retry,arrived,pending,suspects,wards"
+    static let lease = "script meta,workers,running,retry,arrived,pending,suspects,wards,pulse"
 
     /// What happens to one receipt, as a proxy sees it (``RedisProxy/seen``); where it takes another loss to get there,
     /// that one first.
@@ -17,7 +17,7 @@ extension RealProcessTests {
         (nil, "script meta,status,pending"), (nil, "GET status"), (nil, "BLMOVE pending"), (nil, lease),
         (lease, "HKEYS running"), (lease, "HMGET running"), (nil, "HSETNX claims"), ("HSETNX claims", "HGET claims"),
         (nil, "script meta,player,ledger,entitlements"), (nil, "script meta,running,status"),
-        (nil, "script meta,running,retry,status"), (nil, "script meta,player,entitlements"),
+        (nil, "script meta,running,pulse,retry,status"), (nil, "script meta,player,entitlements"),
         (nil, "script meta,workers,running,pulse"), (nil, "script meta,workers,dead,pulse"),
     ]
 
@@ -50,7 +50,7 @@ extension RealProcessTests {
         let what = "\(store.rawValue): \(loss.command) lost \(loss.moment.rawValue)"
         // Idle workers ask for leases, too: when the first loss has hit an empty answer nothing follows from it.
         for _ in 0..<(first == nil ? 1 : 10) {
-            if loss.command == "script meta,running,retry,status" {
+            if loss.command == "script meta,running,pulse,retry,status" {
                 // It takes a store that fails once to see a retry.
                 harness.emulator.setFaults(
                     FaultKnobs(faults: [StoreFault(.status(503), count: 1)]), for: store.rawValue)

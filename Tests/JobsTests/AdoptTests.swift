@@ -24,7 +24,7 @@ private final class Seen {
                 .string(bench.keys.meta), .string(bench.keys.workers),
                 .string(bench.keys.prefix + "running:\(worker.worker?.text ?? "")"),
                 .string(names.retry), .string(names.arrived), .string(names.pending), .string(names.suspects),
-                .string(bench.keys.wards),
+                .string(bench.keys.wards), .string(bench.keys.pulse),
             ],
             arguments: [
                 .string(bench.incarnation), .string(worker.worker?.text ?? ""), .string(queue), .int(Int64(max)),

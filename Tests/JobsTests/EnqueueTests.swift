@@ -37,6 +37,8 @@ import Testing
         Case(state: "pending", ageMs: 61_000, pushes: true),
         Case(state: "rejected", ageMs: 5_000, pushes: false),
         Case(state: "rejected", ageMs: 11_000, pushes: true),
+        // From before Redis's clock was set back: an hour's "a moment ago" would be too long.
+        Case(state: "rejected", ageMs: -3_595_000, pushes: true),
         Case(state: "awaiting-payment", ageMs: 5_000, pushes: false),
         Case(state: "awaiting-payment", ageMs: 11_000, pushes: true),
         Case(state: "dead", ageMs: 5_000, pushes: false),

@@ -133,6 +133,35 @@ import Testing
         }
     }
 
+    /// Goal: who waits for a retry waits as long as was said, also when Redis's clock is set back meanwhile.
+    /// Method: it is the same as if all that was written before it came from an hour later.
+    @Test @LoopActor func retriesDoNotSleepForTheTimeByWhichTheClockWasSetBack() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            let names = bench.keys.queue("apple")
+            for n in 1...2 { try await bench.push("{\"n\":\(n)}") }
+            let leases = try await worker.lease(queue: "apple", max: 2)
+            for (lease, delay) in zip(leases, [Duration.zero, .seconds(600)]) {
+                #expect(try await worker.retry(lease, after: delay, status: nil))
+            }
+            for entry in try await bench.raw("ZRANGE", names.retry, "0", "-1").elements ?? [] {
+                try await bench.raw("ZINCRBY", names.retry, "3600000", entry.text ?? "")
+            }
+            try await bench.beforeNow(lastMs: -3_600_000, sinceMs: 0)
+            #expect(try await worker.lease(queue: "apple", max: 2).isEmpty)
+            for _ in 1...2 { try await worker.heartbeat() }
+            let due = try await worker.lease(queue: "apple", max: 2)
+            #expect(due.map { text($0.payload) } == [#"{"n":1}"#])
+            let next = try #require(try await bench.front().depth(of: "apple").nextRetry)
+            #expect((500...600).contains(next.inSeconds))
+            // What is put aside now is not due any sooner for it.
+            #expect(try await worker.retry(try #require(due.first), after: .seconds(300), status: nil))
+            #expect(try await worker.lease(queue: "apple", max: 2).isEmpty)
+            let sooner = try #require(try await bench.front().depth(of: "apple").nextRetry)
+            #expect((200...300).contains(sooner.inSeconds))
+        }
+    }
+
     @Test @LoopActor func retryCountsTheAttemptAndComesBackWhenDueByRedisClock() async throws {
         try await Bench.run { bench in
             let worker = try await bench.worker("w1")

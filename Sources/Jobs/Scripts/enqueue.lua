@@ -14,11 +14,12 @@ local function enqueue(status_key, list, limit, pending, entry)
         local state = string.match(status, '^{"state":"([%a-]+)"')
         if state == 'credited' then return {'credited', status} end
         -- Every write of a status sets its time to live anew, so what is left of it tells how old it is. A job that
-        -- waits in retry has a longer one (retry.lua) and counts as alive until it is due.
+        -- waits in retry has a longer one (retry.lua) and counts as alive until it is due. Any other longer one is from
+        -- before Redis's clock was set back: nobody knows how old it is.
         local age = seconds * 1000 - redis.call('PTTL', status_key)
         if state == 'pending' then
             if age < alive then return {'pending', status} end
-        elseif age < again then
+        elseif age >= 0 and age < again then
             return {'recent', status}
         end
     end

@@ -4,7 +4,7 @@
 -- does that is a ward. There is always one, which first lets go of everything else; a second and third only of workers
 -- that hold nothing anyway, so that no suspect waits for one that hangs at its store; and of
 -- several living workers one is never a ward, so that suspects do not keep everybody from ordinary work.
--- KEYS     meta, workers, running of the worker, retry, arrived, pending, suspects, wards (until when)
+-- KEYS     meta, workers, running of the worker, retry, arrived, pending, suspects, wards (until when), pulse
 -- ARGV     incarnation, worker, queue, n, number of the first lease, ward ms, crashes that make a suspect
 -- RETURNS  {now ms, mode, {lease, entry, lease, entry, …}}; mode: "normal"; "alone" (the one lease is a suspect, or
 --          the worker holds one); "drain" (lease nothing until the worker holds nothing)
@@ -60,7 +60,7 @@ end
 redis.call('LLEN', KEYS[5])
 redis.call('LLEN', KEYS[6])
 -- Counted before it is popped: ZPOPMIN alone would also take what is not due.
-local due = redis.call('ZCOUNT', KEYS[4], '-inf', now)
+local due = redis.call('ZCOUNT', KEYS[4], '-inf', now + (redis.call('HGET', KEYS[9], 'setBackMs') or 0))
 if due > 0 and wanted > 0 then take(redis.call('ZPOPMIN', KEYS[4], math.min(due, wanted)), 2) end
 if wanted > 0 then take(redis.call('RPOP', KEYS[5], wanted) or {}, 1) end
 if wanted > 0 then take(redis.call('RPOP', KEYS[6], wanted) or {}, 1) end

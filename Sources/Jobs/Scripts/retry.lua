@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- Puts leased jobs aside until they are due; a batch.
--- KEYS     meta, running of the worker, then for each call: retry set, status
+-- KEYS     meta, running of the worker, pulse, then for each call: retry set, status
 -- ARGV     incarnation, status seconds, channel, then for each call: lease, submission or "-" (written down for a bare
 --          job), delay ms, status JSON (empty: none)
 -- RETURNS  for each call 1, or 0 when the lease was not the worker's any more (nothing is changed)
 -- A status "credited" (credited, but there is more to do) is published: nobody need wait for the rest.
 local running, seconds = KEYS[2], ARGV[2]
+local steady = now + (redis.call('HGET', KEYS[3], 'setBackMs') or 0)
 local told = {}
 
 local function retry(retries, status_key, lease, known, delay, status)
@@ -16,7 +17,7 @@ local function retry(retries, status_key, lease, known, delay, status)
     if submission == '-' then submission = known end
     -- It ran alone and its worker lived: no suspect any more. What it crashed alone stays on its account.
     if string.find(lease, '!', 1, true) then crashes = 0 end
-    local due = now + delay
+    local due = steady + delay
     local later = entitle(entry, stop, submission, attempts + 1, seen, crashes, alone)
     -- A set holds one of two equal members; two equal jobs are still two jobs.
     if redis.call('ZADD', retries, 'NX', due, later) == 0 then
@@ -34,7 +35,7 @@ end
 
 local answers = {}
 local argument = 4
-for key = 3, #KEYS, 2 do
+for key = 4, #KEYS, 2 do
     answers[#answers + 1] = guarded(
         retry, KEYS[key], KEYS[key + 1], ARGV[argument], ARGV[argument + 1], ARGV[argument + 2], ARGV[argument + 3])
     argument = argument + 4
