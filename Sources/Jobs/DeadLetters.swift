@@ -29,6 +29,8 @@ public struct DeadLetter: Sendable, Equatable {
     public let payload: [UInt8]
     /// Whether only its beginning was kept, so that it cannot be replayed.
     public let isTruncated: Bool
+    /// Whether no worker could read it: there is no purchase in it that anybody knows of.
+    public let isMalformed: Bool
 
     init?(_ record: [UInt8]) {
         guard let feed = record.firstIndex(of: UInt8(ascii: "\n")),
@@ -50,6 +52,7 @@ public struct DeadLetter: Sendable, Equatable {
             for reason in try line.elements("reasons") { texts.append(try reason.string()) }
             reasons = texts
             isTruncated = try line.int64("keptBytes") < Int64(entryBytes)
+            isMalformed = try line.optionalBool("malformed") ?? isTruncated
         } catch {
             return nil
         }
@@ -70,9 +73,20 @@ public enum ReplayOutcome: String, Sendable {
     case changed
 }
 
+/// What a drop did.
+public enum DropOutcome: Sendable, Equatable {
+    /// It is gone; what it was, without the job. Nil when its record could not be read.
+    case dropped(DeadLetter?)
+    /// It is not malformed, so it may be a purchase that was paid; nothing was changed.
+    case kept
+    /// There is no such dead letter.
+    case missing
+}
+
 extension JobQueue {
     /// Most dead letters in one page.
     public static let deadPageMax = 100
+    private static let idsPageMax = 1000
 
     /// How many dead letters there are.
     public func deadCount() async throws(RedisError) -> Int {
@@ -94,7 +108,20 @@ extension JobQueue {
         return records.compactMap { $0.bytes.flatMap { DeadLetter($0) } }
     }
 
-    /// One dead letter; nil when there is none of that id.
+    /// The ids of all dead letters there are now, oldest first; also those whose records cannot be read.
+    public func deadIDs() async throws(RedisError) -> [String] {
+        var ids: [String] = []
+        while true {
+            let (first, last) = (Int64(ids.count), Int64(ids.count + Self.idsPageMax - 1))
+            let page =
+                try await redis.send(["ZRANGE", .string(keys.deadIndex), .int(first), .int(last)], idempotent: true)
+                .elements ?? []
+            ids += page.compactMap(\.text)
+            guard page.count == Self.idsPageMax else { return ids }
+        }
+    }
+
+    /// One dead letter; nil when there is none of that id, or it cannot be read.
     public func deadLetter(_ id: String) async throws(RedisError) -> DeadLetter? {
         try await redis.send(["HGET", .string(keys.dead), .string(id)], idempotent: true).bytes.flatMap {
             DeadLetter($0)
@@ -103,7 +130,9 @@ extension JobQueue {
 
     /// Puts a dead letter back into its queue and removes it from the dead, in one script.
     public func replay(_ id: String) async throws(RedisError) -> ReplayOutcome {
-        guard let letter = try await deadLetter(id) else { return .missing }
+        let record = try await redis.send(["HGET", .string(keys.dead), .string(id)], idempotent: true).bytes
+        guard let record else { return .missing }
+        guard let letter = DeadLetter(record) else { return .changed }
         let submission = letter.submission ?? "-"
         let answer = try await redis.evaluate(
             JobScripts.replay,
@@ -116,5 +145,18 @@ extension JobQueue {
                 .int(configuration.statusLifetime.inMilliseconds / 1000),
             ])
         return answer.text.flatMap(ReplayOutcome.init(rawValue:)) ?? .changed
+    }
+
+    /// Forgets a dead letter for good, in one script; one that is not malformed only when forced to.
+    public func drop(_ id: String, force: Bool = false) async throws(RedisError) -> DropOutcome {
+        let answer = try await redis.evaluate(
+            JobScripts.drop, keys: [meta, .string(keys.dead), .string(keys.deadIndex)],
+            arguments: [incarnationArgument, .string(id), force ? "force" : ""]
+        ).elements
+        switch answer?.first?.text {
+        case "dropped": return .dropped((answer?.last?.bytes).flatMap { DeadLetter($0 + [UInt8(ascii: "\n")]) })
+        case "kept": return .kept
+        default: return .missing
+        }
     }
 }

@@ -75,12 +75,12 @@ extension JobQueue {
         var writer = JSONWriter()
         writer.array { for reason in reasons { $0.element(reason) } }
         let list = writer.bytes
-        let bytesMax = isMalformed ? configuration.malformedBytesMax : Int(Int32.max)
+        let keep: RedisArgument = isMalformed ? .int(Int64(configuration.malformedBytesMax)) : ""
         let answer = try await transition(lease) { () async throws(RedisError) in
             try await self.batches.bury.call(
                 keys: [statusKey],
                 arguments: [
-                    .string(lease.id), .string(lease.submission ?? "-"), .int(Int64(bytesMax)), .bytes(list), status,
+                    .string(lease.id), .string(lease.submission ?? "-"), keep, .bytes(list), status,
                 ])
         }
         let id = answer.text ?? ""

@@ -18,6 +18,7 @@ enum JobScripts {
     static let release = script("release", PackageResources.release_lua)
     static let reap = script("reap", PackageResources.reap_lua)
     static let replay = script("replay", PackageResources.replay_lua)
+    static let drop = script("drop", PackageResources.drop_lua)
 
     private static func script(_ name: String, _ body: [UInt8]) -> RedisScript {
         let text = String(decoding: body, as: UTF8.self)

@@ -54,6 +54,74 @@ import Testing
         }
     }
 
+    @Test(arguments: [false, true]) @LoopActor func malformedOneCanBeDroppedAndIsTold(isLong: Bool) async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.push("not json " + String(repeating: "x", count: isLong ? 9000 : 9))
+            let lease = try #require(try await worker.lease(queue: "apple", max: 1).first)
+            let reasons = ["malformed-job", #""malformed":false"#]
+            let id = try #require(try await worker.bury(lease, reasons: reasons, status: nil, isMalformed: true))
+            let letter = try #require(try await worker.deadLetter(id))
+            #expect(letter.isMalformed && letter.isTruncated == isLong)
+            guard case .dropped(let told?) = try await bench.front().drop(id) else {
+                Issue.record("not dropped")
+                return
+            }
+            #expect(told.id == id && told.sha1 == letter.sha1 && told.reasons == reasons && told.payload.isEmpty)
+            #expect(try await bench.dead() == 0)
+            #expect(try await bench.count(bench.keys.deadIndex) == 0)
+            #expect(try await bench.front().drop(id) == .missing)
+        }
+    }
+
+    @Test @LoopActor func whatMayBeAPurchaseIsDroppedByForceOnly() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            let lease = try await worker.submitAndLease("0-a", on: bench.front())
+            let reasons = ["no-answer", #","malformed":true,"entryBytes":1,"keptBytes":2"#]
+            let id = try #require(try await worker.bury(lease, reasons: reasons, status: statusJSON("dead")))
+            #expect(try await bench.front().deadLetter(id)?.isMalformed == false)
+            #expect(try await bench.front().drop(id) == .kept)
+            #expect(try await bench.front().deadIDs() == [id])
+            guard case .dropped(let told?) = try await bench.front().drop(id, force: true) else {
+                Issue.record("not dropped")
+                return
+            }
+            #expect(told.submission == "0-a")
+            #expect(try await bench.dead() == 0)
+            // Whoever has the receipt is served as if it had never been here.
+            try await bench.age("0-a", by: 11_000)
+            #expect(try await bench.front().submit("0-a") == .enqueued)
+        }
+    }
+
+    @Test @LoopActor func damagedRecordIsNamedAndDroppedByForceOnly() async throws {
+        try await Bench.run { bench in
+            let front = bench.front()
+            try await bench.raw("HSET", bench.keys.dead, "1-1", "no record of ours")
+            try await bench.raw("ZADD", bench.keys.deadIndex, "1", "1-1", "2", "2-1")
+            #expect(try await front.deadIDs() == ["1-1", "2-1"])
+            #expect(try await front.replay("1-1") == .changed)
+            #expect(try await front.drop("1-1") == .kept)
+            #expect(try await front.drop("1-1", force: true) == .dropped(nil))
+            // An id without a record: there is nothing to lose.
+            #expect(try await front.replay("2-1") == .missing)
+            #expect(try await front.drop("2-1") == .dropped(nil))
+            #expect(try await front.deadCount() == 0)
+        }
+    }
+
+    @Test @LoopActor func foreignRedisForgetsNothing() async throws {
+        try await Bench.run { bench in
+            try await bench.raw("ZADD", bench.keys.deadIndex, "1", "1-1")
+            let front = bench.front()
+            try await bench.raw("DEL", bench.keys.meta)
+            let error = await #expect(throws: RedisError.self) { try await front.drop("1-1", force: true) }
+            #expect(error?.isWrongIncarnation == true)
+            #expect(try await bench.count(bench.keys.deadIndex) == 1)
+        }
+    }
+
     @Test @LoopActor func replayGivesAnotherLife() async throws {
         try await Bench.run { bench in
             let worker = try await bench.worker("w1")

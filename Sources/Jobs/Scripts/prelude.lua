@@ -38,8 +38,8 @@ local function declare_dead(status_key, seconds)
     return true
 end
 
--- Puts an entry among the dead: HASH id -> one line of JSON, a line feed, the entry itself. The typed reads come
--- first because Redis does not roll a script back.
+-- Puts an entry among the dead: HASH id -> one line of JSON, a line feed, the entry itself, of a malformed one only
+-- `keep_bytes` ('' for others). The typed reads come first because Redis does not roll a script back.
 local function inter(dead, index, keep_bytes, queue, reasons, entry, known)
     redis.call('ZCARD', index)
     local number = 0
@@ -48,13 +48,15 @@ local function inter(dead, index, keep_bytes, queue, reasons, entry, known)
         number = number + 1
         id = string.format('%s%06d-%d', time[1], time[2], number)
     until redis.call('HEXISTS', dead, id) == 0
-    local kept = string.sub(entry, 1, keep_bytes)
+    local kept = keep_bytes == '' and entry or string.sub(entry, 1, keep_bytes)
     local _, submission, attempts, seen, crashes, alone = parse(entry)
     if submission == '-' then submission = known or '-' end
     local record = string.format(
         '{"id":"%s","queue":"%s","submission":"%s","buriedAtMs":%.0f,"firstSeenMs":%.0f,"attempts":%.0f,'
-            .. '"crashes":%.0f,"aloneCrashes":%.0f,"entryBytes":%d,"keptBytes":%d,"sha1":"%s","reasons":',
-        id, queue, submission, now, seen, attempts, crashes, alone, #entry, #kept, redis.sha1hex(entry))
+            .. '"crashes":%.0f,"aloneCrashes":%.0f,"entryBytes":%d,"keptBytes":%d,"malformed":%s,"sha1":"%s",'
+            .. '"reasons":',
+        id, queue, submission, now, seen, attempts, crashes, alone, #entry, #kept,
+        tostring(keep_bytes ~= ''), redis.sha1hex(entry))
     redis.call('HSET', dead, id, record .. reasons .. '}\n' .. kept)
     redis.call('ZADD', index, now, id)
     return id

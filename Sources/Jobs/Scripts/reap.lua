@@ -42,7 +42,7 @@ local function recover(lease, entry)
         fate = 'buried'
         local reason = queue and '["worker-crashed","it ended every worker that held it alone"]'
             or '["unknown-lease","the running hash held it under a name that is no lease"]'
-        inter(KEYS[3], KEYS[4], #after, queue or 'unknown', reason, after)
+        inter(KEYS[3], KEYS[4], '', queue or 'unknown', reason, after)
     elseif crashes >= tonumber(ARGV[9]) then
         fate = 'suspects'
         redis.call('LPUSH', prefix .. 'suspects:' .. queue, after)
