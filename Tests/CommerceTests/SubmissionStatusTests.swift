@@ -1,5 +1,7 @@
 import Commerce
+import Foundation
 import ServiceRuntime
+import TestSupport
 import Testing
 
 @Suite struct SubmissionStatusTests {
@@ -28,6 +30,22 @@ import Testing
         for status in try Self.statuses() {
             #expect(try SubmissionStatus(json: try JSONView.parse(status.json)) == status)
         }
+    }
+
+    /// The key is an interface: whoever pushes jobs without the API reads it with the README at hand.
+    @Test func everyMemberAndStateIsInTheREADME() throws {
+        let readme = try String(contentsOfFile: Repository.root + "/README.md", encoding: .utf8)
+        var documented = 0
+        func look(_ view: JSONView, _ prefix: String = "") throws {
+            for member in try view.members() {
+                #expect(readme.contains("| `\(prefix)\(member.key)` |"), "\(prefix)\(member.key)")
+                documented += 1
+            }
+            for credit in try view.optionalElements("credits") ?? [] { try look(credit, "credits[].") }
+        }
+        for status in try Self.statuses() { try look(JSONView.parse(status.json)) }
+        #expect(documented > 20)
+        for state in SubmissionStatus.State.allCases { #expect(readme.contains("`\(state.rawValue)`")) }
     }
 
     /// Scripts look at the first bytes to protect "credited" from being overwritten.
