@@ -5,8 +5,8 @@ import ServiceRuntime
 
 private let about = """
     A dead letter is a job that no worker will touch again by itself: malformed, without an answer from the store for
-    72 hours, or at hand when several workers crashed. Nothing is ever removed from them but by replaying. Of a malformed
-    job only the first 4 KiB are kept; a longer one cannot be replayed: whoever pushed it has to push it again, corrected.
+    72 hours, or at hand when several workers crashed. It stays until somebody replays or drops it. Of a malformed job only
+    the first 4 KiB are kept; a longer one cannot be replayed: whoever pushed it has to push it again, corrected.
     """
 
 let deadListCommand = Command(
@@ -19,7 +19,7 @@ let deadListCommand = Command(
 ) { arguments in
     let limit = try arguments.integer("limit", in: 1...JobQueue.deadPageMax, default: 20)
     let offset = try arguments.integer("offset", in: 0...Int(Int32.max), default: 0)
-    return try await withQueue(arguments) { jobs in
+    return try await withQueue(arguments) { jobs, _ in
         let total = try await jobs.deadCount()
         let letters = try await jobs.deadLetters(offset: offset, limit: limit)
         let report = DeadLetterReport(letters)
@@ -43,7 +43,7 @@ let deadShowCommand = Command(
     guard let id = arguments.operands.first, arguments.operands.count == 1 else {
         throw UsageError("give one id, as `teller dead list` shows it")
     }
-    return try await withQueue(arguments) { jobs in
+    return try await withQueue(arguments) { jobs, _ in
         guard let letter = try await jobs.deadLetter(id) else { throw UsageError("there is no dead letter \(id)") }
         print(DeadLetterReport([letter]).json(withPayload: arguments.has("payload")))
         return 0
@@ -52,36 +52,79 @@ let deadShowCommand = Command(
 
 let deadReplayCommand = Command(
     "dead replay", "puts dead letters back into their queues",
-    details: about + "\nReplaying is safe at any time: what was credited before is found credited.", operands: "ID…",
+    details: about + """
+
+
+        Replaying is safe at any time: what was credited before is found credited. Exit code 1: one that was named could
+        not be replayed. --all passes over those that nobody can replay, and says what to do about them.
+        """, operands: "ID…",
     options: Foundations.options + [.init("all", nil, "every dead letter there is now")]
 ) { arguments in
-    guard arguments.has("all") != !arguments.operands.isEmpty else {
+    let isAll = arguments.has("all")
+    guard isAll != !arguments.operands.isEmpty else {
         throw UsageError("give ids, or --all")
     }
-    return try await withQueue(arguments) { jobs in
-        let ids = arguments.has("all") ? try await allDead(jobs) : arguments.operands
-        var refused = 0
+    return try await withQueue(arguments) { jobs, _ in
+        // Read before the first replay, so that one which dies again is not replayed in circles.
+        let ids = isAll ? try await jobs.deadIDs() : arguments.operands
+        var replayed = 0
+        var hopeless = 0
         for id in ids {
             let outcome = try await jobs.replay(id)
-            if outcome != .replayed { refused += 1 }
+            if outcome == .replayed { replayed += 1 }
+            if outcome == .truncated || outcome == .changed { hopeless += 1 }
             print("\(id): \(outcome.explanation)")
         }
-        print("\(ids.count - refused) of \(ids.count) replayed")
-        return refused == 0 ? 0 : 1
+        print("\(replayed) of \(ids.count) replayed")
+        if isAll, hopeless > 0 {
+            print(
+                "\(hopeless) cannot be replayed, ever: `teller dead drop ID…` removes them, `teller dead show ID` first"
+            )
+        }
+        return isAll || replayed == ids.count ? 0 : 1
     }
 }
 
-/// Every id there is now; read before the first replay, so that one which dies again is not replayed in circles.
-@LoopActor
-private func allDead(_ jobs: JobQueue) async throws -> [String] {
-    var ids: [String] = []
-    // By place and not by what could be read: a record that was damaged must not end the list, or repeat it for ever.
-    for offset in stride(from: 0, to: try await jobs.deadCount(), by: JobQueue.deadPageMax) {
-        for letter in try await jobs.deadLetters(offset: offset) where !ids.contains(letter.id) {
-            ids.append(letter.id)
-        }
+let deadDropCommand = Command(
+    "dead drop", "removes dead letters for good",
+    details: about + """
+
+
+        Only what is malformed is dropped: no worker could read it, so no purchase in it is known. Anything else may be a
+        purchase that a player paid for: replay it. --force drops that, too, and a record that was damaged. A drop cannot
+        be undone, but a receipt that is sent again is served as if it had never been here. Each dropped letter leaves a
+        line in the log (standard error) with its id, reasons, size and SHA-1, never with the job. Exit code 1: one that
+        was named was not dropped.
+
+        Example: teller dead drop --all-malformed 2>>/var/log/teller-dropped.log
+        """, operands: "ID…",
+    options: Foundations.options + [
+        .init("all-malformed", nil, "every malformed dead letter there is now"),
+        .init("force", nil, "also those that may be purchases"),
+    ]
+) { arguments in
+    let isAll = arguments.has("all-malformed")
+    guard isAll != !arguments.operands.isEmpty else {
+        throw UsageError("give ids, or --all-malformed")
     }
-    return ids
+    guard !(isAll && arguments.has("force")) else {
+        throw UsageError("--force is for ids: what may be a purchase is not dropped by the dozen")
+    }
+    return try await withQueue(arguments) { jobs, logger in
+        let ids = isAll ? try await jobs.deadIDs() : arguments.operands
+        var dropped = 0
+        for id in ids {
+            let outcome = try await jobs.drop(id, force: arguments.has("force"))
+            if case .dropped(let letter) = outcome {
+                dropped += 1
+                logger.notice("dead letter dropped", letter?.logFields ?? ["id": .string(id)])
+            }
+            // Those that stay are what --all-malformed is not about.
+            if !isAll || outcome != .kept { print("\(id): \(outcome.explanation)") }
+        }
+        print(isAll ? "\(dropped) dropped, \(ids.count - dropped) left" : "\(dropped) of \(ids.count) dropped")
+        return isAll || dropped == ids.count ? 0 : 1
+    }
 }
 
 extension ReplayOutcome {
@@ -97,11 +140,40 @@ extension ReplayOutcome {
     }
 }
 
+extension DropOutcome {
+    fileprivate var explanation: String {
+        switch self {
+        case .dropped(let letter?): "dropped (\(letter.queue), \(letter.entryBytes) bytes, SHA-1 \(letter.sha1))"
+        case .dropped(nil): "dropped (its record could not be read)"
+        case .kept:
+            "kept: it is not malformed, so it may be a purchase that was paid. Replay it; or, if you are sure, --force"
+        case .missing: "missing: there is no such dead letter"
+        }
+    }
+}
+
+extension DeadLetter {
+    /// What is left of it after a drop.
+    fileprivate var logFields: [String: LogValue] {
+        [
+            "id": .string(id), "queue": .string(queue), "submission": .string(submission ?? "-"),
+            "reasons": .string(reasons.joined(separator: "; ")), "bytes": .count(entryBytes), "sha1": .string(sha1),
+            "buriedAt": .string(buriedAt.rfc3339),
+        ]
+    }
+}
+
 @LoopActor
-private func withQueue(_ arguments: Arguments, _ body: (JobQueue) async throws -> Int32) async throws -> Int32 {
+private func withQueue(
+    _ arguments: Arguments, _ body: (JobQueue, Logger) async throws -> Int32
+) async throws -> Int32 {
     let foundations = try Foundations(arguments, label: "dead", logLevel: .error)
+    // What was done to somebody's receipt is always said.
+    let record = Logger(label: "dead", sink: foundations.sink, level: .notice)
+    defer { foundations.sink.flush() }
     do {
-        let code = try await body(foundations.jobs(try await foundations.connect(within: Foundations.patience)))
+        let jobs = foundations.jobs(try await foundations.connect(within: Foundations.patience))
+        let code = try await body(jobs, record)
         await foundations.redis.stop()
         return code
     } catch {

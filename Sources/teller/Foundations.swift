@@ -47,8 +47,10 @@ struct Foundations {
         redis = RedisConnection(redisConfiguration, logger: logger, metrics: metrics)
     }
 
-    /// How long a command that somebody typed waits for Redis.
+    /// How long a command that somebody typed waits for a Redis that is there but not ready, because it starts.
     nonisolated static let patience = Duration.seconds(10)
+    /// How long it waits for one that is not there, which is soon told: twice the time of one attempt.
+    private nonisolated static let absencePatience = Duration.seconds(2)
 
     /// Connects, and reads what `teller init` wrote; refuses a Redis that is wrong, and waits for one that is not there
     /// yet: for up to `limit`, or for ever.
@@ -63,9 +65,11 @@ struct Foundations {
         let began = MonotonicInstant.now
         while true {
             do throws(RedisError) {
-                return try await redis.ready(within: min(limit ?? .seconds(5), .seconds(5)))
+                return try await redis.ready(within: limit == nil ? .seconds(5) : Self.absencePatience)
             } catch {
-                guard error.isRetryable, limit.map({ began.elapsed < $0 }) ?? true else { throw explained(error) }
+                let isThere = ![.notConnected, .connectionLost, .deadlineExceeded].contains(error.kind)
+                let mayWait = limit.map { isThere && began.elapsed < $0 } ?? true
+                guard error.isRetryable, mayWait else { throw explained(error) }
                 logger.warning("waiting for redis", ["error": .string(error.description)])
             }
         }
@@ -80,11 +84,16 @@ struct Foundations {
     func explained(_ error: any Error) -> any Error {
         var cause = error as? RedisError
         if let problem = error as? Meta.Problem, case .redis(let error) = problem { cause = error }
-        switch cause?.kind {
+        guard let cause else { return error }
+        let address = redisConfiguration.address
+        switch cause.kind {
         case .refused: return safety.refusal.map { Explanation.refused($0) } ?? error
-        case .noPermission, .noAuth, .wrongPassword:
-            let user = redisConfiguration.address.user ?? "default"
-            return Explanation.forbidden(user: user, error: "\(cause?.message ?? "")")
+        case .noPermission: return Explanation.forbidden(user: address.user ?? "default", error: cause.message)
+        case .noAuth, .wrongPassword: return Explanation.noLogin(address, error: cause.message)
+        case .notConnected: return Explanation.absent(address, error: cause.message)
+        case .deadlineExceeded, .connectionLost, .protocolError:
+            return Explanation.silent(address, error: cause.message)
+        case .loading: return Explanation.loading(address)
         default: return error
         }
     }
@@ -144,12 +153,28 @@ struct Foundations {
         return (path, configuration, findings)
     }
 
-    nonisolated static func contents(ofFile path: String) throws -> [UInt8] {
-        guard let data = FileManager.default.contents(atPath: path) else {
-            let reason = access(path, R_OK) == 0 ? "cannot be read" : String(cString: strerror(errno))
-            throw UsageError("\(path): \(reason)")
+    /// Reads a file, which may be a pipe or, if its name is "-" and that is allowed, standard input.
+    ///
+    /// No more than `bytesMax` of it is ever in memory: whoever means another file is told.
+    nonisolated static func contents(
+        ofFile path: String, bytesMax: Int = Limits.catalogueBytesMax, orStandardInput: Bool = false
+    ) throws -> [UInt8] {
+        func failure() -> UsageError { UsageError("\(path): \(String(cString: strerror(errno)))") }
+        let file = orStandardInput && path == "-" ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { throw failure() }
+        defer { close(file) }
+        var bytes: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 1 << 16)
+        while bytes.count <= bytesMax {
+            let count = Glibc.read(file, &part, part.count)
+            if count == 0 { return bytes }
+            if count > 0 { bytes += part[..<count] } else if errno != EINTR { throw failure() }
         }
-        return [UInt8](data)
+        throw UsageError("\(path): is longer than \(bytesMax) bytes")
+    }
+
+    nonisolated static func contents(ofFile path: String) throws -> [UInt8] {
+        try contents(ofFile: path, bytesMax: Limits.catalogueBytesMax)
     }
 }
 
@@ -157,6 +182,10 @@ struct Foundations {
 private enum Explanation: Error, CustomStringConvertible {
     case refused(UnsafeRedis)
     case forbidden(user: String, error: String)
+    case noLogin(RedisAddress, error: String)
+    case absent(RedisAddress, error: String)
+    case silent(RedisAddress, error: String)
+    case loading(RedisAddress)
 
     var description: String {
         switch self {
@@ -166,6 +195,17 @@ private enum Explanation: Error, CustomStringConvertible {
         case .forbidden(let user, let error):
             "Redis does not let the user \"\(user)\" do this (\(error)). Who may do what is in deploy/redis.conf; people "
                 + "log in as teller-ops, with redis.url and redis.passwordFile."
+        case .noLogin(let address, let error):
+            "Redis at \(address) does not take the login of the user \"\(address.user ?? "default")\" (\(error)). The "
+                + "user is in redis.url, the password in redis.passwordFile, its hash in redis.conf."
+        case .absent(let address, let error):
+            "there is no Redis at \(address): \(error). Does it run (systemctl status redis-server), and is redis.url "
+                + "right?"
+        case .silent(let address, let error):
+            "what listens at \(address) does not answer as Redis does (\(error)). Does it hang (systemctl status "
+                + "redis-server), and is redis.url right?"
+        case .loading(let address):
+            "Redis at \(address) has just started and reads its data from disk. Try again in a minute."
         }
     }
 }

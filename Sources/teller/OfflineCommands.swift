@@ -1,5 +1,4 @@
 import Commerce
-import Foundation
 import Operations
 import ServiceRuntime
 
@@ -40,8 +39,8 @@ let verifyCommand = Command(
         }
         expectation.at = at
     }
-    let bytes =
-        path == "-" ? [UInt8](FileHandle.standardInput.readDataToEndOfFile()) : try Foundations.contents(ofFile: path)
+    let bytes = try Foundations.contents(
+        ofFile: path, bytesMax: Limits.bodyWithAppReceiptBytesMax, orStandardInput: true)
     guard let text = String(validating: bytes, as: UTF8.self) else { throw UsageError("\(path): is not text") }
     let explanation = ReceiptExplanation(text, expectation)
     print(explanation.text)

@@ -1,3 +1,4 @@
+import Glibc
 import Jobs
 import Operations
 import Redis
@@ -7,7 +8,8 @@ let statusCommand = Command(
     "status", "shows queues, workers and rates",
     details: """
         Depth and oldest age of each list, the workers with their heartbeats, dead letters, and how many submissions
-        were settled a second while it listened. An age is unknown for jobs that another program pushed.
+        were settled a second while it listened. An age is unknown for jobs that another program pushed. On a terminal
+        --watch stays in one place; into a file or a pipe it writes one report after the other.
         """,
     options: Foundations.options + [
         .init("watch", nil, "show it again and again until interrupted"),
@@ -25,22 +27,27 @@ let statusCommand = Command(
         foundations.redisConfiguration, logger: foundations.logger, metrics: nil, channels: [jobs.settledChannel],
         onMessage: { _, ids in count.value += ids.count { $0 == UInt8(ascii: "\n") } + 1 }, onResubscribed: {})
     feed.start()
+    let isProgram = arguments.has("json")
+    let isWatching = arguments.has("watch")
+    // Clear the screen and go home: the report stays in place while it is watched.
+    let start = isWatching && !isProgram && isatty(STDOUT_FILENO) == 1 ? "\u{1B}[2J\u{1B}[H" : ""
     repeat {
         let began = MonotonicInstant.now
         _ = try await withDeadline(.seconds(interval)) { await shutdown.wait() }
         let rate = Double(count.value - settled) / began.elapsedSeconds
         settled = count.value
-        // Clear the screen and go home: the report stays in place while it is watched.
-        let start = arguments.has("watch") && !arguments.has("json") ? "\u{1B}[2J\u{1B}[H" : ""
         do {
             let report = try await StatusReport.read(jobs, settledPerSecond: rate)
-            print(start + (arguments.has("json") ? report.json : report.text))
+            print(start + (isProgram ? report.json : report.text))
         } catch {
             // Who watches wants to see it come back.
-            guard arguments.has("watch"), !arguments.has("json") else { throw error }
-            print(start + "Redis: \(error)")
+            guard isWatching, !isProgram else { throw foundations.explained(error) }
+            print(start + "Redis: \(foundations.explained(error))")
         }
-    } while arguments.has("watch") && !shutdown.isRequested
+        if isWatching, !isProgram, start.isEmpty { print() }
+        // A pipe is to have each report when it is made; and when nobody reads it any more, that is the end.
+        guard fflush(nil) == 0 else { break }
+    } while isWatching && !shutdown.isRequested
     await feed.stop()
     await foundations.redis.stop()
     return 0

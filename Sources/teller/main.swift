@@ -5,6 +5,6 @@ CommandLineTool(
     "teller", "credits in-app purchases exactly once",
     commands: [
         initCommand, apiCommand, workerCommand, statusCommand, deadListCommand, deadShowCommand, deadReplayCommand,
-        verifyCommand, configCheckCommand, versionCommand,
+        deadDropCommand, verifyCommand, configCheckCommand, versionCommand,
     ]
 ).main()

@@ -8,7 +8,8 @@ import Testing
 /// The built program: help, usage errors, `verify` and `config check`, with their exit codes.
 @Suite(.serialized) struct CommandTests {
     private static let commands = [
-        "init", "api", "worker", "status", "dead list", "dead show", "dead replay", "verify", "config check", "version",
+        "init", "api", "worker", "status", "dead list", "dead show", "dead replay", "dead drop", "verify",
+        "config check", "version",
     ]
 
     @Test func helpListsEveryCommand() async throws {
@@ -32,13 +33,19 @@ import Testing
     @Test func helpExplainsAFamilyOfCommands() async throws {
         let run = try await TellerProgram.run(["dead", "--help"])
         #expect(run.code == 0 && run.errors.isEmpty)
-        for command in ["list", "show", "replay"] { #expect(run.output.contains("Usage: teller dead \(command)")) }
+        for command in ["list", "show", "replay", "drop"] {
+            #expect(run.output.contains("Usage: teller dead \(command)"))
+        }
     }
 
     @Test(
         arguments: [
-            ([], "Usage: teller COMMAND"), (["fly"], "no command \"fly\""), (["dead"], "Usage: teller dead list"),
-            (["config"], "Usage: teller config check"), (["dead", "bury"], "Usage: teller dead list"),
+            ([], "Usage: teller COMMAND"), (["fly"], "no command \"fly\""), (["dead"], "Usage: teller dead COMMAND"),
+            (["config"], "\n  config check  "), (["dead", "bury"], "teller: no command \"dead bury\""),
+            (["dead", "bury"], "\n  dead replay  "), (["dead", "drop"], "give ids, or --all-malformed"),
+            (["dead", "drop", "--all-malformed", "x"], "give ids, or --all-malformed"),
+            (["dead", "drop", "--all-malformed", "--force"], "--force is for ids"),
+            (["verify", "/dev/zero"], "/dev/zero: is longer than 1048576 bytes"), (["verify", "/"], "Is a directory"),
             (["api", "--port", "1"], "there is no option --port"), (["api", "extra"], "does not take \"extra\""),
             (["api", "--config"], "the value is missing"), (["api", "--config", "a", "--config", "b"], "given twice"),
             (["worker", "--allow-unsafe-redis=yes"], "takes no value"),

@@ -53,10 +53,9 @@ public struct CommandLineTool: Sendable {
         guard let command = matches.max(by: { $0.words.count < $1.words.count }) else {
             let family = commands.filter { $0.words.first == first }
             guard !family.isEmpty else { return .refuse("\(name): no command \"\(first)\"\n\n\(overview)") }
-            let isHelp = ["--help", "-h"].contains(words[1...].first)
-            return isHelp
-                ? .say(family.map { help($0) }.joined(separator: "\n\n"))
-                : .refuse(family.map { usage($0) }.joined(separator: "\n"))
+            guard let second = words.dropFirst().first else { return .refuse(overview(of: first, family)) }
+            if ["--help", "-h"].contains(second) { return .say(family.map { help($0) }.joined(separator: "\n\n")) }
+            return .refuse("\(name): no command \"\(first) \(second)\"\n\n\(overview(of: first, family))")
         }
         let rest = words.dropFirst(command.words.count)
         if rest.contains("--help") || rest.contains("-h") { return .say(help(command)) }
@@ -83,17 +82,31 @@ public struct CommandLineTool: Sendable {
     // MARK: - Help
 
     private var overview: String {
+        """
+        \(name): \(summary)
+
+        Usage: \(name) COMMAND [OPTIONS]
+
+        \(list(commands))
+
+        \(name) COMMAND --help explains a command.
+        """
+    }
+
+    /// Of the commands that begin with one word.
+    private func overview(of word: String, _ family: [Command]) -> String {
+        """
+        Usage: \(name) \(word) COMMAND [OPTIONS]
+
+        \(list(family))
+
+        \(name) \(word) COMMAND --help explains a command.
+        """
+    }
+
+    private func list(_ commands: [Command]) -> String {
         let width = commands.map(\.name.count).max() ?? 0
-        let lines = commands.map { "  \($0.name.padded(to: width))  \($0.summary)" }
-        return """
-            \(name): \(summary)
-
-            Usage: \(name) COMMAND [OPTIONS]
-
-            \(lines.joined(separator: "\n"))
-
-            \(name) COMMAND --help explains a command.
-            """
+        return commands.map { "  \($0.name.padded(to: width))  \($0.summary)" }.joined(separator: "\n")
     }
 
     private func usage(_ command: Command) -> String {
