@@ -26,12 +26,29 @@ public struct SafetyFindings: Sendable, Equatable {
 
 /// The settings without which a Redis must not hold money (design §5): every acknowledged write is on disk and comes back
 /// from there, nothing is evicted, and the server is the primary.
+///
+/// The advice is to edit redis.conf and restart, which is always possible, while no user of deploy/redis.conf may change
+/// a server that runs. The one setting with which a restart would destroy everything has advice of its own.
 @LoopActor
 public struct RedisSafety {
     private struct Rule {
         let setting: String
         let value: String
         let why: String
+
+        var fix: String {
+            let line = "\(setting) \(value)"
+            // Redis 7 that starts with the append-only file switched on and finds none begins with no data: it does not
+            // look at its snapshot.
+            guard setting != "appendonly" else {
+                return
+                    "redis-cli CONFIG SET \(line), then \(line) in redis.conf (\(why)). Not in redis.conf and a restart: "
+                    + "Redis would start empty. If no user may do CONFIG SET: see RUNBOOK.md, Append-only file"
+            }
+            return
+                "set \(line) in redis.conf, then restart Redis; if a user may, redis-cli CONFIG SET \(line) spares the "
+                + "restart (\(why))"
+        }
     }
 
     private static let rules = [
@@ -60,11 +77,8 @@ public struct RedisSafety {
                 continue
             }
             guard found != rule.value else { continue }
-            let fix =
-                "redis-cli CONFIG SET \(rule.setting) \(rule.value), and the line \"\(rule.setting) \(rule.value)\" in "
-                + "redis.conf (\(rule.why))"
             findings.violations.append(
-                SafetyViolation(rule: "\(rule.setting) \(rule.value)", found: found, fix: fix))
+                SafetyViolation(rule: "\(rule.setting) \(rule.value)", found: found, fix: rule.fix))
         }
         if let violation = try await checkRole(redis) { findings.violations.append(violation) }
         try await checkReader(redis, &findings)
@@ -77,7 +91,8 @@ public struct RedisSafety {
             guard role != "master" else { return nil }
             return SafetyViolation(
                 rule: "role master", found: role,
-                fix: "give the primary's address, or redis-cli REPLICAOF NO ONE if this server is to be the primary")
+                fix: "give the primary's address; or, if this server is to be the primary, take replicaof out of its "
+                    + "redis.conf and restart it (redis-cli REPLICAOF NO ONE, if a user may)")
         } catch  where error.kind == .noPermission {
             return notAllowed("role master", "ROLE", "+role")
         }
@@ -112,8 +127,9 @@ public struct RedisSafety {
                 let answer = try await redis.send(question.map(RedisArgument.string), idempotent: true).text ?? ""
                 guard answer != "OK" else { continue }
                 let fix =
-                    "redis-cli ACL SETUSER default ~* &* +@all, and the line \"user default off resetpass ~* &* +@all\" in "
-                    + "redis.conf, before the next restart (which otherwise drops what scripts wrote, credits too)"
+                    "put the line 'user default off resetpass ~* &* +@all' into redis.conf, then restart Redis. Never "
+                    + "restart without that line: it would drop what scripts wrote, credits too (redis-cli ACL SETUSER default ~* &* "
+                    + "+@all, if a user may, makes that safe at once)"
                 findings.violations.append(SafetyViolation(rule: readerRule, found: answer, fix: fix))
             } catch  where error.kind == .noPermission {
                 findings.doubts.append(notAllowed(readerRule, "ACL DRYRUN", "+acl|dryrun"))
@@ -131,7 +147,7 @@ public struct RedisSafety {
     private static func notAllowed(_ rule: String, _ command: String, _ permission: String) -> SafetyViolation {
         SafetyViolation(
             rule: rule, found: "unknown, since the ACL user may not use \(command)",
-            fix: "redis-cli ACL SETUSER <user> \(permission), and the same on the line of that user in redis.conf")
+            fix: "\(permission) on the line of that user in redis.conf, then restart Redis")
     }
 }
 

@@ -13,115 +13,6 @@ import Testing
 /// The built program at work: one API and one worker as processes, a real Redis, both stores over HTTP.
 @LoopActor
 @Suite(.serialized) struct ProcessTests {
-    /// Everything that runs, and the commands to type.
-    @LoopActor
-    private final class Town {
-        let directory: String
-        let server: RedisServer
-        let emulator: StoreEmulator
-        let http = HTTPClient(logger: .disabled)
-        private let configuration: String
-
-        init(_ directory: String, _ server: RedisServer) async throws {
-            self.directory = directory
-            self.server = server
-            emulator = try StoreEmulator()
-            try emulator.start()
-            try emulator.writeStores(into: directory)
-            configuration = directory + "/teller.json"
-            try write(
-                "catalogue.json",
-                String(contentsOfFile: Repository.root + "/deploy/catalogue.example.json", encoding: .utf8))
-            let stores = try JSONView.parse(emulator.storesConfiguration(keysIn: directory))
-            let digest = Digest.hex(Digest.sha256(Array("s3cret".utf8)))
-            try write(
-                "teller.json",
-                """
-                {"redis":{"url":"\(server.url)"},"catalogue":"\(directory)/catalogue.json","log":{"format":"json"},
-                "api":{"listen":"127.0.0.1:0","operationsListen":"127.0.0.1:0","stopSeconds":5,
-                "keys":[{"id":"game","sha256":"\(digest)","scopes":["submit","read"]}]},
-                "worker":{"stopSeconds":5},
-                "apple":\(try stores.required("apple").serialized()),"google":\(try stores.required("google").serialized())}
-                """)
-        }
-
-        static func run(_ body: (Town) async throws -> Void) async throws {
-            try await TellerProgram.withDirectory { directory in
-                try await RedisServer.running { server in
-                    let town = try await Town(directory, server)
-                    do {
-                        try await body(town)
-                    } catch {
-                        await town.close()
-                        throw error
-                    }
-                    await town.close()
-                }
-            }
-        }
-
-        private func close() async {
-            await http.stop()
-            await emulator.stop()
-        }
-
-        func write(_ name: String, _ text: String) throws {
-            try text.write(toFile: "\(directory)/\(name)", atomically: true, encoding: .utf8)
-        }
-
-        func teller(_ words: String...) async throws -> TellerProgram.Run {
-            try await TellerProgram.run(words + ["--config", configuration])
-        }
-
-        func withRedis(_ body: (RedisConnection) async throws -> Void) async throws {
-            let redis = RedisConnection(
-                RedisConfiguration(address: try RedisAddress(url: server.url)), logger: .disabled, metrics: nil)
-            redis.start()
-            try await redis.ready(within: .seconds(20))
-            try await body(redis)
-            await redis.stop()
-        }
-
-        func start(_ command: String) throws -> RunningProgram {
-            try RunningProgram(
-                [command, "--config", configuration], environment: [:], directory: directory, name: command)
-        }
-
-        /// The fields of the first log line about an event; waits for it.
-        func line(_ event: String, in program: RunningProgram) async throws -> JSONView {
-            var found: JSONView?
-            try await eventually(within: .seconds(60), "the line \(event)") {
-                found = program.errors.split(separator: "\n").lazy.compactMap { try? JSONView.parse(String($0)) }
-                    .first { (try? $0.string("event")) == event }
-                return found != nil
-            }
-            return try #require(found)
-        }
-
-        func get(_ port: Int64, _ path: String) async throws -> (status: Int, text: String) {
-            let answer = try await http.send(
-                OutgoingRequest(
-                    .get, "http://127.0.0.1:\(port)\(path)", headers: [("Authorization", "Bearer game.s3cret")]))
-            return (answer.status, String(decoding: answer.body, as: UTF8.self))
-        }
-
-        func purchase(_ port: Int64, _ store: EmulatedStore, product: String = "gems_pack_medium") async throws
-            -> String
-        {
-            let name = store == .apple ? "com.mygame.gems.500" : "gems_500"
-            let bought = try emulator.purchase(PurchaseRequest(store: store, player: "ada", storeProductID: name))
-            let body = #"{"userId":"ada","productId":"\#(product)","receiptData":"\#(bought.receipt)"}"#
-            let answer = try await http.send(
-                OutgoingRequest(
-                    .post, "http://127.0.0.1:\(port)/shop/purchase",
-                    headers: [
-                        ("Authorization", "Bearer game.s3cret"), ("Content-Type", "application/json"),
-                        ("Prefer", "wait=30"),
-                    ], body: Array(body.utf8), deadline: .seconds(60)))
-            return "\(answer.status) " + String(decoding: answer.body, as: UTF8.self)
-        }
-    }
-
     /// Names of metrics in the rules, but for those that appear with their first event.
     private static func namesInAlerts() throws -> Set<String> {
         let text = try String(contentsOfFile: Repository.root + "/deploy/alerts.prometheus.yml", encoding: .utf8)
@@ -220,29 +111,6 @@ import Testing
         #expect(run.errors.contains("teller-ops") && run.errors.split(separator: "\n").count == 1)
     }
 
-    @Test(.timeLimit(.minutes(3))) func jobOfWhichOnlyTheBeginningWasKeptIsNotReplayedAndThatIsSaid() async throws {
-        try await Town.run { town in
-            _ = try await town.teller("init")
-            let worker = try town.start("worker")
-            try await town.withRedis { redis in
-                let job = "{\"receiptData\":\"" + String(repeating: "x", count: 9000)
-                _ = try await redis.send(["LPUSH", "teller:{0}:pending:apple", .string(job)])
-            }
-            var list = ""
-            try await eventually("a dead letter") {
-                list = try await town.teller("dead", "list").output
-                return list.contains("malformed-job")
-            }
-            #expect(list.contains("only its beginning was kept"))
-            let id = try JSONView.parse(try await town.teller("dead", "list", "--json").output).string("id")
-            let replay = try await town.teller("dead", "replay", id)
-            #expect(replay.code == 1 && replay.output.contains("\(id): truncated: "), "\(replay)")
-            #expect(replay.output.contains("push it again"))
-            worker.signal(SIGTERM)
-            #expect(try await worker.end(within: .seconds(30)) == 0)
-        }
-    }
-
     @Test(.timeLimit(.minutes(5))) func brokenCatalogueIsRefusedAndTheOldOneStays() async throws {
         try await Town.run { town in
             _ = try await town.teller("init")
@@ -292,10 +160,13 @@ import Testing
                 _ = try await town.line("waiting for redis", in: program)
                 program.signal(SIGHUP)
             }
-            // What was typed is not waited for without end.
-            for words in [["status"], ["dead", "list"]] {
+            // Who typed a command is told what is missing, where, and what to look at.
+            for words in [["status"], ["dead", "list"], ["init"]] {
                 let run = try await TellerProgram.run(words + ["--config", town.directory + "/teller.json"])
-                #expect(run.code == 1 && !run.errors.isEmpty, "\(run)")
+                #expect(run.code == 1 && run.output.isEmpty, "\(run)")
+                for part in ["there is no Redis at \(town.server.url)", "Connection refused", "redis.url"] {
+                    #expect(run.errors.contains(part), "\(run)")
+                }
             }
             try await town.server.start()
             let port = try await town.line("api listener", in: api).int64("port")
@@ -341,7 +212,7 @@ import Testing
             #expect(refused.code == 1 && refused.output.isEmpty)
             let lines = refused.errors.split(separator: "\n")
             #expect(lines.count == 3 && lines.first?.contains("--allow-unsafe-redis") == true, "\(refused)")
-            #expect(lines.dropFirst().allSatisfy { $0.contains("Fix: redis-cli CONFIG SET") }, "\(refused)")
+            #expect(lines.dropFirst().allSatisfy { $0.contains("Fix: set ") }, "\(refused)")
             let forced = try await town.teller("init", "--allow-unsafe-redis")
             #expect(forced.code == 0, "\(forced)")
             let api = try await town.teller("api")
@@ -389,7 +260,7 @@ import Testing
                     try await eventually("/readyz to say \(status) and why") {
                         let answer = try await town.get(port, "/readyz")
                         return answer.status == status
-                            && (status == 200 || answer.text.contains("Fix: redis-cli CONFIG SET appendfsync always"))
+                            && (status == 200 || answer.text.contains("Fix: set appendfsync always in redis.conf"))
                     }
                 }
             }
@@ -397,7 +268,7 @@ import Testing
             for program in programs {
                 program.signal(SIGTERM)
                 #expect(try await program.end(within: .seconds(30)) == 0)
-                let said = program.errors.split(separator: "\n").count { $0.contains("Fix: redis-cli CONFIG SET") }
+                let said = program.errors.split(separator: "\n").count { $0.contains("Fix: set appendfsync") }
                 #expect(said == 1, "\(program.errors)")
             }
         }

@@ -15,20 +15,23 @@ import Testing
     }
 
     @Test(arguments: [
-        ("appendonly no", "appendonly yes", "no", "CONFIG SET appendonly yes"),
-        ("appendfsync everysec", "appendfsync always", "everysec", "CONFIG SET appendfsync always"),
+        ("appendonly no", "appendonly yes", "no", "Not in redis.conf and a restart: Redis would start empty"),
+        (
+            "appendfsync everysec", "appendfsync always", "everysec",
+            "set appendfsync always in redis.conf, then restart"
+        ),
         (
             "no-appendfsync-on-rewrite yes", "no-appendfsync-on-rewrite no", "yes",
-            "CONFIG SET no-appendfsync-on-rewrite no"
+            "set no-appendfsync-on-rewrite no in redis.conf, then restart"
         ),
         (
             "maxmemory-policy allkeys-lru", "maxmemory-policy noeviction", "allkeys-lru",
             "CONFIG SET maxmemory-policy noeviction"
         ),
-        ("replicaof 127.0.0.1 1", "role master", "slave", "REPLICAOF NO ONE"),
+        ("replicaof 127.0.0.1 1", "role master", "slave", "take replicaof out"),
         (
             "user default on nopass ~* &* +@all -hset", "user default ~* +@all",
-            "has no permissions to run the 'hset' command", "ACL SETUSER default ~* &* +@all"
+            "has no permissions to run the 'hset' command", "'user default off resetpass ~* &* +@all' into redis.conf"
         ),
         (
             "user default on nopass ~teller:{0}:* &* +@all", "user default ~* +@all",
@@ -125,7 +128,7 @@ import Testing
             #expect(began.elapsed < .seconds(30))
             #expect(redis.failure?.kind == .refused && watch.refusal?.violations.count == 2)
             let list = try #require(watch.refusal?.list.split(separator: "\n"))
-            #expect(list.count == 2 && list.allSatisfy { $0.contains("Fix: redis-cli CONFIG SET") })
+            #expect(list.count == 2 && list.allSatisfy { $0.contains("Fix: set ") })
 
             try await eventually("more attempts") { attempts >= 5 }
             #expect(log.events == ["redis is not safe"])
