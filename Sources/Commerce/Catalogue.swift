@@ -54,6 +54,27 @@ public struct Catalogue: Sendable {
 
     /// The product that a store knows by this name; decides what a verified purchase grants.
     public func product(store: Store, storeProductID: StoreProductID) -> Product? { byStore[store]?[storeProductID] }
+
+    /// The product that the *store* sold, held against the one that the request names.
+    ///
+    /// The client's product id decides nothing; it must only not be wrong.
+    public func match(_ sold: StoreProductID, for submission: ReceiptSubmission) -> ProductMatch {
+        guard let product = product(store: submission.store, storeProductID: sold) else { return .unknown }
+        guard let claimed = submission.product, claimed != product.id else { return .product(product) }
+        // Whoever took the receipt knew that name: the catalogue has changed since, which is no fault of the player's.
+        return byID[claimed] == nil ? .unknown : .mismatch
+    }
+}
+
+/// How a store's product id relates to the catalogue and to the request.
+public enum ProductMatch: Sendable {
+    /// What the store sold, and the request names it or nothing.
+    case product(Product)
+    /// What the store sold, or the request names, is missing in the catalogue: our mistake, so the purchase waits for a
+    /// new catalogue.
+    case unknown
+    /// The request names another product than the store sold.
+    case mismatch
 }
 
 /// Products by their names while a catalogue is read; refuses a name that is taken.

@@ -12,7 +12,8 @@ public struct SubmissionStatus: Sendable, Equatable {
         case credited
         /// Refused for good, for `reason`.
         ///
-        /// Looked at again when the receipt is handed in again.
+        /// Looked at again when the receipt is handed in again. With `credits` when the reason is `.productMismatch` and all
+        /// of the receipt is in the wallet already: the client may finish it.
         case rejected
         /// Bought but not paid at the store.
         case awaitingPayment = "awaiting-payment"

@@ -3,7 +3,8 @@
 /// Never a Bool: "the network failed" is not "no".
 ///
 /// `knownKey` is set when signature and identity were proved before the verdict fell, so that the pipeline can ask
-/// whether this purchase is already credited: a later refund, consumption or outage must not turn a credit into a "no".
+/// whether this purchase is already credited: a later refund, consumption or outage must not turn a credit into a "no",
+/// and who names the wrong product for it must still be told that it may be finished.
 public enum Verdict: Sendable {
     /// The store confirms this purchase.
     case verified(VerifiedPurchase)
@@ -22,14 +23,15 @@ public enum Verdict: Sendable {
     /// A legacy app receipt holds several purchases, and each has its own verdict; none of them is `several` again.
     ///
     /// No part answers for another: the good ones are credited, and the receipt is not over while one is open.
-    /// `claimed` are those that the request asks about, at least one, and they alone answer it; `others` is what is good or
-    /// open beside them.
+    /// `claimed` are those that the request asks about (all, when it names nothing, or nothing of what is here), and they
+    /// alone answer it; `others` is what is good or open beside them.
     case several(claimed: [Verdict], others: [Verdict])
 
-    /// The purchase whose identity was proved although it was not verified.
+    /// The purchase whose identity was proved.
     public var knownKey: PurchaseKey? {
         switch self {
-        case .verified, .several: nil
+        case .verified(let purchase): purchase.key
+        case .several: nil
         case .rejected(_, let key, _), .awaitingPayment(let key), .indeterminate(_, _, let key, _): key
         }
     }

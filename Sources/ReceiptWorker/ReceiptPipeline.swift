@@ -110,23 +110,37 @@ final class ReceiptPipeline {
     /// Steps 2 and 3 for one purchase of the receipt.
     private func apply(_ verdict: Verdict, _ held: HeldReceipt, _ tally: inout Tally) async throws {
         if case .verified(let purchase) = verdict { return try await credit(purchase, held, &tally) }
-        if let key = verdict.knownKey, let credit = try await creditedBefore(key, held) {
-            // A later refund, consumption or outage must not turn a credit into a "no". Nor may it hide the duty of a
-            // worker that died right after the credit.
-            tally.credits.append(credit)
-            switch verdict {
-            case .rejected(_, _, let duty?), .indeterminate(_, _, _, let duty?): tally.duties.append(duty)
-            case .indeterminate(let after, let cause, _, nil) where held.submission.store == .googlePlay:
-                tally.unknownDuty = Wait(after: after, cause: cause)
-            default: break
-            }
-            return
+        if let key = verdict.knownKey, let item = try await ledger.creditedItem(of: key, in: held.submission.player) {
+            // Written by a newer version: credited all the same, so not to be refused by this one.
+            guard let entry = item.entry else { throw LedgerError.damaged("an entry of an unknown schema") }
+            let credit = SubmissionStatus.Credit(
+                entry, at: item.position, of: key, wasAlreadyCredited: held.found(entry))
+            return apply(verdict, to: entry, credit, held, &tally)
         }
         switch verdict {
         case .rejected(let reason, _, _): tally.refusals.append(reason)
         case .awaitingPayment: tally.isUnpaid = true
         case .indeterminate(let after, let cause, _, _): tally.open = tally.open ?? Wait(after: after, cause: cause)
         case .verified, .several: preconditionFailure("handled before")
+        }
+    }
+
+    /// A purchase that is in the wallet, whatever is the matter with it now.
+    ///
+    /// A later refund, consumption or outage must not turn a credit into a "no". Nor may it hide the duty of a worker that
+    /// died right after the credit. But a request that names another product is told so, as it was before the credit: the
+    /// duty is then with the request that was credited.
+    private func apply(
+        _ verdict: Verdict, to entry: LedgerEntry, _ credit: SubmissionStatus.Credit, _ held: HeldReceipt,
+        _ tally: inout Tally
+    ) {
+        guard !held.namesAnother(than: entry, catalogue) else { return tally.mismatched.append(credit) }
+        tally.credits.append(credit)
+        switch verdict {
+        case .rejected(_, _, let duty?), .indeterminate(_, _, _, let duty?): tally.duties.append(duty)
+        case .indeterminate(let after, let cause, _, nil) where held.submission.store == .googlePlay:
+            tally.unknownDuty = Wait(after: after, cause: cause)
+        case .verified, .rejected, .awaitingPayment, .indeterminate, .several: break
         }
     }
 
@@ -138,8 +152,11 @@ final class ReceiptPipeline {
         case .credited(let position, _):
             tally.credits.append(purchase.credit(at: position, wasAlreadyCredited: false))
         case .alreadyCredited(let position, let entry, _):
-            let wasThere = entry.map(held.found) ?? true
-            tally.credits.append(purchase.credit(at: position, wasAlreadyCredited: wasThere))
+            // What was granted then, whatever the catalogue says now.
+            let credit = entry.map {
+                SubmissionStatus.Credit($0, at: position, of: purchase.key, wasAlreadyCredited: held.found($0))
+            }
+            tally.credits.append(credit ?? purchase.credit(at: position, wasAlreadyCredited: true))
         case .balanceTooLarge:
             tally.isTooLarge = true
             return
@@ -159,7 +176,8 @@ final class ReceiptPipeline {
     /// What was not asked about holds the answer up, but is not the answer: who names a purchase of another player's and is
     /// credited for one that lay beside it is refused all the same.
     private func conclude(_ tally: Tally, beside: Tally, _ held: HeldReceipt) async throws -> String {
-        let credits = tally.credits + beside.credits
+        // What lies beside what was asked about is no mismatch.
+        let credits = tally.credits + beside.credits + beside.mismatched
         if let open = tally.open ?? beside.open { return try await postpone(held, open, credits: credits) }
         // When everything else is credited; a replay of the dead letter does the rest.
         if tally.isTooLarge || beside.isTooLarge {
@@ -168,16 +186,10 @@ final class ReceiptPipeline {
         if let wait = tally.unknownDuty { return try await keepForDuty(held, wait, credits: credits) }
         if tally.isUnpaid { return try await settleAwaitingPayment(held) }
         guard tally.credits.isEmpty else { return try await settle(held, credits: credits, duties: tally.duties) }
+        if tally.refusals.isEmpty, !tally.mismatched.isEmpty {
+            return try await reject(held, .productMismatch, credits: tally.mismatched)
+        }
         return try await reject(held, tally.refusals.mostCautious)
-    }
-
-    private func creditedBefore(_ key: PurchaseKey, _ held: HeldReceipt) async throws -> SubmissionStatus.Credit? {
-        guard let item = try await ledger.creditedItem(of: key, in: held.submission.player) else { return nil }
-        // Written by a newer version: credited all the same, so not to be refused by this one.
-        guard let entry = item.entry else { throw LedgerError.damaged("an entry of an unknown schema") }
-        return SubmissionStatus.Credit(
-            transactionID: entry.displayID ?? key.digestHex, product: entry.product, grants: entry.grants,
-            position: item.position, wasAlreadyCredited: held.found(entry))
     }
 
     // MARK: - Ends
@@ -191,9 +203,11 @@ final class ReceiptPipeline {
         return status.isAlreadyProcessed ? "already-credited" : "credited"
     }
 
-    private func reject(_ held: HeldReceipt, _ reason: RejectionReason) async throws -> String {
+    private func reject(
+        _ held: HeldReceipt, _ reason: RejectionReason, credits: [SubmissionStatus.Credit] = []
+    ) async throws -> String {
         logger.info("receipt rejected", held.logFields(["reason": .string(reason.rawValue)]))
-        let status = SubmissionStatus(.rejected, player: held.submission.player, reason: reason)
+        let status = SubmissionStatus(.rejected, player: held.submission.player, reason: reason, credits: credits)
         _ = try await jobs.settle(held.lease, status: status.json)
         return reason.rawValue
     }
@@ -297,6 +311,18 @@ private final class HeldReceipt: Sendable {
             || entry.creditedAtMilliseconds < lease.firstSeen.value
     }
 
+    /// Whether the request names another product than the one that was credited for its receipt.
+    ///
+    /// Not when it names what was credited then: the catalogue may call it otherwise now.
+    func namesAnother(than entry: LedgerEntry, _ catalogue: Catalogue) -> Bool {
+        if submission.store == .googlePlay, let hint = submission.storeProductHint, hint != entry.storeProductID {
+            return true
+        }
+        guard submission.product != entry.product else { return false }
+        if case .mismatch = catalogue.match(entry.storeProductID, for: submission) { return true }
+        return false
+    }
+
     init(lease: Lease, submission: ReceiptSubmission, id: SubmissionID) {
         self.lease = lease
         self.submission = submission
@@ -315,6 +341,8 @@ private final class HeldReceipt: Sendable {
 private struct Tally {
     /// In the wallet, now or before.
     var credits: [SubmissionStatus.Credit] = []
+    /// In the wallet, but the request names another product.
+    var mismatched: [SubmissionStatus.Credit] = []
     var duties: [StoreDuty] = []
     /// The first of those about which nothing can be said yet.
     var open: Wait?
@@ -337,6 +365,16 @@ extension [RejectionReason] {
     /// Clients may finish what was paid back, and with it they would finish everything else in the receipt.
     fileprivate var mostCautious: RejectionReason {
         first { ![.refunded, .cancelled, .purchaseExpired].contains($0) } ?? first ?? .noPurchaseInReceipt
+    }
+}
+
+extension SubmissionStatus.Credit {
+    fileprivate init(
+        _ entry: LedgerEntry, at position: Int64, of key: PurchaseKey, wasAlreadyCredited: Bool
+    ) {
+        self.init(
+            transactionID: entry.displayID ?? key.digestHex, product: entry.product, grants: entry.grants,
+            position: position, wasAlreadyCredited: wasAlreadyCredited)
     }
 }
 

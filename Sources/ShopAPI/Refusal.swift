@@ -18,7 +18,7 @@ public enum ClientAction: String, Sendable {
 ///
 /// The slugs are stable and part of the API. Only `refunded`, `cancelled` and `purchase-expired` let a client finish
 /// its transaction without a credit: there the money is not with the store any more. Everything that may be our own
-/// mistake, or can be put right by a human, keeps the transaction alive.
+/// mistake, or can be put right by a human, keeps the transaction alive, unless it is credited (``action(isCredited:)``).
 public enum Reason: Sendable, Equatable {
     case malformedRequest, unauthenticated, forbidden, unknownSubmission, bodyTooLarge, unsupportedMediaType
     case unknownProduct, productNotInStore, tooManyRequests, queueFull, temporarilyUnavailable, parked
@@ -49,6 +49,14 @@ public enum Reason: Sendable, Equatable {
         case .parked: ("parked", 503, .contactSupport, "The receipt waits for a human")
         case .rejected(let reason): Self.row(reason)
         }
+    }
+
+    /// What the client must do, of which the row has only the ordinary case.
+    ///
+    /// Whoever names the wrong product hears of it the same way before and after the purchase is credited. But then there
+    /// is nothing left to keep it for: a purchase in the wallet is finished, or the store would offer it for ever.
+    func action(isCredited: Bool) -> ClientAction {
+        self == .rejected(.productMismatch) && isCredited ? .finish : row.action
     }
 
     private static func row(
@@ -82,19 +90,25 @@ struct Refusal: Error {
     let detail: String
     let retryAfter: Duration?
     let submission: SubmissionID?
+    let inWallet: InWallet?
 
-    init(_ reason: Reason, detail: String, retryAfter: Duration? = nil, submission: SubmissionID? = nil) {
+    init(
+        _ reason: Reason, detail: String, retryAfter: Duration? = nil, submission: SubmissionID? = nil,
+        inWallet: InWallet? = nil
+    ) {
         self.reason = reason
         self.detail = detail
         self.retryAfter = retryAfter
         self.submission = submission
+        self.inWallet = inWallet
     }
 
     var response: OutgoingResponse {
         let row = reason.row
         var problem = Problem(status: row.status, reason: row.slug, title: row.title, detail: detail) {
-            $0.member("clientAction", row.action.rawValue)
+            $0.member("clientAction", reason.action(isCredited: inWallet != nil).rawValue)
             $0.member("submissionId", submission?.rawValue)
+            inWallet?.write(to: &$0)
         }
         // "A server generating a 401 response MUST send a WWW-Authenticate header field" (RFC 9110 §11.6.1).
         if row.status == 401 { problem.headers.append(("WWW-Authenticate", "Bearer")) }

@@ -130,7 +130,8 @@ extension ShopAPI {
             return try await pending(status, id)
         case .rejected:
             let reason = Reason.rejected(status.reason ?? .malformedReceipt)
-            throw Refusal(reason, detail: reason.row.title + ".", submission: id)
+            let inWallet = try await inWallet(status)
+            throw Refusal(reason, detail: reason.row.title + ".", submission: id, inWallet: inWallet)
         case .dead:
             throw Refusal(.parked, detail: "It could not be verified for too long, or crashed workers.", submission: id)
         }
@@ -165,20 +166,34 @@ extension ShopAPI {
 
     /// "keep", also when some purchases of the receipt are in the wallet: its others are not, and "finish" would end them.
     private func pending(_ status: SubmissionStatus, _ id: SubmissionID) async throws -> OutgoingResponse {
-        let wallet = status.credits.isEmpty ? nil : try await ledger.wallet(of: status.player, entitlements: false)
+        let inWallet = try await inWallet(status)
         var writer = JSONWriter(capacity: 160)
         writer.object { writer in
             writer.member("status", status.state.rawValue)
             writer.member("submissionId", id.rawValue)
             writer.member("retryAfterMs", max(status.retryAfterMilliseconds ?? 1000, 1000))
             writer.member("clientAction", ClientAction.keep.rawValue)
-            if let wallet {
-                writer.member("balances", amounts: wallet.balances)
-                writer.member("purchases", credits: status.credits)
-            }
+            inWallet?.write(to: &writer)
         }
         var response = OutgoingResponse.json(202, writer.bytes)
         response.headers.append(("Location", "/shop/purchases/\(id.rawValue)"))
         return response
+    }
+
+    private func inWallet(_ status: SubmissionStatus) async throws -> InWallet? {
+        guard !status.credits.isEmpty else { return nil }
+        let wallet = try await ledger.wallet(of: status.player, entitlements: false)
+        return InWallet(credits: status.credits, balances: wallet.balances)
+    }
+}
+
+/// What is in the wallet of a receipt whose answer is not "credited".
+struct InWallet: Sendable {
+    let credits: [SubmissionStatus.Credit]
+    let balances: [CurrencyAmount]
+
+    func write(to writer: inout JSONWriter) {
+        writer.member("balances", amounts: balances)
+        writer.member("purchases", credits: credits)
     }
 }

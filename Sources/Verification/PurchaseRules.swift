@@ -17,17 +17,6 @@ struct PurchaseRules: Sendable {
         return AccountBinding(expected: expected).allows(storeToken)
     }
 
-    /// What the catalogue says about the product the *store* sold.
-    func product(_ storeProductID: StoreProductID) -> ProductMatch {
-        guard let product = catalogue.product(store: submission.store, storeProductID: storeProductID) else {
-            return .unknown
-        }
-        // The client's product id decides nothing; it is only held against the store's (attack table row 28).
-        guard let claimed = submission.product, claimed != product.id else { return .product(product) }
-        // Whoever took the receipt knew that name: the catalogue has changed since, which is no fault of the player's.
-        return catalogue.product(claimed) == nil ? .unknown : .mismatch
-    }
-
     /// The same player and receipt, with no product named.
     var withoutClaim: PurchaseRules {
         let unclaimed = ReceiptSubmission(
@@ -47,16 +36,6 @@ struct PurchaseRules: Sendable {
             return grants
         }
     }
-}
-
-/// How a store's product id relates to the catalogue and to the request.
-enum ProductMatch {
-    case product(Product)
-    /// What the store sold, or the request names, is missing in the catalogue: our mistake, so the purchase waits for a
-    /// new catalogue.
-    case unknown
-    /// The request names another product than the store sold.
-    case mismatch
 }
 
 extension PurchaseKey {

@@ -46,6 +46,27 @@ import Testing
         #expect(error?.mistakes.map(\.reason) == ["has no products"])
     }
 
+    /// What the store sold decides; what the request says must only not be wrong.
+    @Test(arguments: [
+        ("a", "a", "product"), (nil, "a", "product"), ("b", "a", "mismatch"), ("b", "gone", "unknown"),
+        ("renamed_since", "a", "unknown"),
+    ]) func holdsTheRequestAgainstWhatTheStoreSold(named: String?, sold: String, expected: String) throws {
+        let json = ["a", "b"].map {
+            #"{"productId":"\#($0)","type":"iap_consumable","storeProductId":{"ios":"ios.\#($0)"},"displayName":"P","gemAmount":1}"#
+        }
+        let catalogue = try Catalogue(json: Array("[\(json.joined(separator: ","))]".utf8))
+        let submission = ReceiptSubmission(
+            player: try PlayerID(validating: "ada"), product: try named.map { try ProductID(validating: $0) },
+            receipt: try Receipt.infer("eyJhbGciOiJFUzI1NiJ9.eyJ0IjoxfQ.c2ln", store: nil).receipt)
+        let match: String =
+            switch catalogue.match(try StoreProductID(validating: "ios." + sold), for: submission) {
+            case .product(let product): product.id.rawValue == "a" ? "product" : "another"
+            case .unknown: "unknown"
+            case .mismatch: "mismatch"
+            }
+        #expect(match == expected)
+    }
+
     @Test func keepsUnknownFieldsInTheirOrder() throws {
         let json = """
             {"zeta":{"deep":[1,2.5,null]},"productId":"p","type":"iap_consumable","storeProductId":{"ios":"p","web":"w"},\

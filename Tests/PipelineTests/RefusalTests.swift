@@ -192,4 +192,104 @@ import Verification
             #expect([409, 422].contains(try await works.submit(purchase, by: "bob").status))
         }
     }
+
+    /// Nothing is credited for a request that names the wrong product, and it hears so, at all times.
+    ///
+    /// What the credit changes is that there is nothing left to keep.
+    @Test(arguments: [EmulatedStore.apple, .google])
+    func wrongProductIsToldBeforeAndAfterTheCredit(store: EmulatedStore) async throws {
+        try await Works.run { works in
+            let purchase = try works.buy(store)
+            func wrong() async throws -> Works.Answer {
+                try await works.submit(Self.withHint(purchase, store, product: "gems_pack_huge"))
+            }
+            let before = try await wrong()
+            #expect(before.summary == "422 product-mismatch contact-support" && before.json?["purchases"] == nil)
+            #expect(try await works.totals() == [0, 0, 0])
+            #expect(try await works.submit(purchase).summary == "200 credited finish")
+            // Also while the store is down, and when the money went back meanwhile.
+            works.emulator.setFaults(FaultKnobs(faults: [StoreFault(.status(503))]), for: "*")
+            let down = try await wrong()
+            works.emulator.setFaults(FaultKnobs(), for: "*")
+            try works.emulator.move(purchase.id, to: .refunded)
+            for after in [down, try await wrong()] {
+                #expect(after.summary == "422 product-mismatch finish")
+                let listed = try #require(try after.json?.elements("purchases").first)
+                #expect(try listed.string("productId") == "gems_pack_medium")
+                #expect(try after.json?.object("balances").int64("gems") == 550)
+            }
+            // The honest way is what it was; another player hears nothing of it.
+            #expect(try await works.submit(purchase).summary == "200 credited finish")
+            let stolen = try await works.submit(purchase, by: "bob", product: "gems_pack_huge")
+            #expect(stolen.status >= 400 && stolen.text("clientAction") != "retry" && stolen.json?["purchases"] == nil)
+            #expect(try await works.totals() == [550, 1, 1])
+        }
+    }
+
+    /// A bare token is asked for under the product that the request names, and Google knows it under another.
+    @Test func wrongProductOfABareTokenIsToldOnceItIsCredited() async throws {
+        var plan = Works.Plan()
+        plan.verification = {
+            $0.limits.unknownPurchaseLooks = 2
+            $0.limits.unknownPurchaseAge = .zero
+        }
+        try await Works.run(plan) { works in
+            let purchase = try works.buy(.google)
+            let before = try await works.submit(purchase, product: "gems_pack_huge")
+            #expect(before.status == 422 && before.text("clientAction") == "contact-support")
+            #expect(try await works.submit(purchase).summary == "200 credited finish")
+            let after = try await works.submit(purchase, product: "gems_pack_huge")
+            #expect(after.summary == "422 product-mismatch finish")
+            let hint = Self.withHint(purchase, .google, product: nil).replacing("gems_500", with: "gems_9000")
+            #expect(try await works.submit(hint).summary == "422 product-mismatch finish")
+            #expect(try await works.totals() == [550, 1, 1])
+        }
+    }
+
+    /// "Finish" ends every purchase of an app receipt, so every one has to be in the wallet.
+    @Test func wrongProductOfAnAppReceiptMayBeFinishedWhenAllOfItIsCredited() async throws {
+        try await Works.run { works in
+            let first = try works.buy(.apple)
+            let second = try works.buy(.apple, "doubler")
+            let wrong = Works.order(
+                try works.emulator.appReceipt(of: [first.id, second.id]), product: "gems_pack_huge")
+            #expect(try await works.submit(wrong).summary == "422 product-mismatch contact-support")
+            #expect(try await works.submit(first).status == 200)
+            #expect(try await works.submit(wrong).summary == "422 product-mismatch contact-support")
+            #expect(try await works.submit(second, product: "doubler").status == 200)
+            let all = try await works.submit(wrong)
+            #expect(all.summary == "422 product-mismatch finish")
+            #expect(try all.json?.elements("purchases").count == 2)
+            #expect(try await works.totals() == [560, 2, 2])
+        }
+    }
+
+    /// Who named what was credited then is not wrong because the catalogue calls it otherwise now.
+    @Test func renamedProductIsNoMismatchForWhoeverWasCreditedForIt() async throws {
+        try await Works.run { works in
+            let purchase = try works.buy(.apple)
+            #expect(try await works.submit(purchase).granted == 550)
+            let exchanged = """
+                [{"productId":"gems_pack_medium","type":"iap_consumable","storeProductId":{"ios":"com.mygame.gems.1"},\
+                "displayName":"1 crystal","gemAmount":1},\
+                {"productId":"gems_pack_huge","type":"iap_consumable","storeProductId":{"ios":"com.mygame.gems.500"},\
+                "displayName":"9000 crystals","gemAmount":9000}]
+                """
+            works.reload(try Catalogue(json: Array(exchanged.utf8)))
+            try await works.forgetStatus(of: Works.order(purchase.receipt))
+            for product in ["gems_pack_medium", "gems_pack_huge"] {
+                // Told is what was granted, not what would be today.
+                let again = try await works.submit(purchase, product: product)
+                #expect(again.summary == "200 credited finish" && again.isAlreadyProcessed == true)
+                #expect(again.granted == 550 && again.text("productId") == "gems_pack_medium")
+            }
+            #expect(try await works.totals() == [550, 1, 1])
+        }
+    }
+
+    /// With the store's name of the product beside a Google token, so that Google finds it whatever `productId` says.
+    private static func withHint(_ purchase: EmulatedPurchase, _ store: EmulatedStore, product: String?) -> String {
+        let token = #"{"productId":"gems_500","purchaseToken":"\#(purchase.receipt)"}"#
+        return Works.order(store == .apple ? purchase.receipt : token, product: product)
+    }
 }

@@ -30,6 +30,14 @@ import Testing
         #expect(finished == [.rejected(.refunded), .rejected(.cancelled), .rejected(.purchaseExpired)])
     }
 
+    @Test func creditChangesTheActionOfAMismatchOnly() {
+        for reason in Self.all {
+            #expect(reason.action(isCredited: false) == reason.row.action)
+            let isMismatch = reason == .rejected(.productMismatch)
+            #expect(reason.action(isCredited: true) == (isMismatch ? .finish : reason.row.action))
+        }
+    }
+
     @Test func whatMayPassByItselfIsToBeRetriedOrKept() {
         for reason in Self.all where reason.row.status >= 500 && reason != .parked {
             #expect(reason.row.action == .retry)

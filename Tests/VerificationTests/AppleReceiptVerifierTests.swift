@@ -162,6 +162,13 @@ import Testing
         #expect(try await verdict(only).summary == "rejected product-mismatch")
         let known = CannedStore(answers: answer([entry("com.mygame.gems.500", "5")]))
         #expect(try await verdict(known, product: "renamed_since").summary == "open unknown-product")
+        // Credited before, or not: its key tells.
+        for (product, expected) in [("gems_pack_huge", "rejected product-mismatch"), ("gone", "open unknown-product")] {
+            let wrong = try await verdict(known, product: product)
+            #expect(wrong.summary == expected)
+            guard case .several(let parts, _) = wrong else { throw CancellationError() }
+            #expect(parts.map { $0.knownKey?.text } == ["apple:Production:5"])
+        }
         // In a new shape: which product it is cannot be said, so neither that it is not the claimed one.
         let unreadable = CannedStore(answers: answer([#"{"product_id":{"id":"com.mygame.gems.500"}}"#]))
         #expect(try await verdict(unreadable).summary == "open unknown-state")

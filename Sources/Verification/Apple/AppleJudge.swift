@@ -75,7 +75,7 @@ struct AppleJudge: Sendable {
             return .rejected(.sandboxNotAllowed, knownKey: key)
         }
         if Kind(transaction.type) == .subscription { return .rejected(.unsupportedProduct, knownKey: key) }
-        switch rules.product(transaction.productID) {
+        switch rules.catalogue.match(transaction.productID, for: rules.submission) {
         case .unknown:
             return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
         case .mismatch:

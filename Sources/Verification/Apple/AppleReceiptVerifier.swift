@@ -62,26 +62,31 @@ final class AppleReceiptVerifier {
         // it, and what is open keeps the receipt open: "finish" would end these, too. What is refused there does neither.
         var claimed: [Verdict] = []
         var others: [Verdict] = []
+        var unnamed: [PurchaseKey?] = []
         var keys: Set<PurchaseKey> = []
         for purchase in answer.purchases {
             let (verdict, isClaimed) = self.verdict(on: purchase, of: bundleID, in: environment, judge)
             if case .verified(let purchase) = verdict, !keys.insert(purchase.key).inserted { continue }
             if isClaimed {
                 claimed.append(verdict)
-            } else if case .rejected = verdict {
                 continue
-            } else {
-                others.append(verdict)
             }
+            unnamed.append(verdict.knownKey)
+            if case .rejected = verdict { continue }
+            others.append(verdict)
         }
         if let only = claimed.first {
             return claimed.count + others.count == 1 ? only : .several(claimed: claimed, others: others)
         }
-        guard let named = judge.rules.submission.product, judge.rules.catalogue.product(named) == nil else {
-            return .rejected(.productMismatch)
+        // Nothing is credited for a request that names nothing of what is here. What was credited before is known by its
+        // key. A name that the catalogue does not have is no mismatch, as in `Catalogue.match`.
+        let isKnownName = judge.rules.submission.product.map { judge.rules.catalogue.product($0) != nil } ?? false
+        let parts = unnamed.map { key in
+            isKnownName
+                ? Verdict.rejected(.productMismatch, knownKey: key)
+                : .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
         }
-        // As in `PurchaseRules.product`: the catalogue has changed since the receipt was taken.
-        return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct)
+        return .several(claimed: parts, others: [])
     }
 
     /// The verdict on one entry, and whether it is the product that the request names (any, when it names none).

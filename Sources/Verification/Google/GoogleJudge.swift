@@ -59,7 +59,7 @@ struct GoogleJudge: Sendable {
         case Self.pending: return .awaitingPayment(knownKey: key)
         default: return parked(key)
         }
-        switch rules.product(storeProductID) {
+        switch rules.catalogue.match(storeProductID, for: rules.submission) {
         case .unknown:
             // Also of a purchase that needs no duty any more: repeating one is harmless, none would mean "not known".
             let least = StoreDuty(.googleAcknowledge, package: package, storeProductID: storeProductID, token: token)
