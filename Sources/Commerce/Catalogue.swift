@@ -55,6 +55,11 @@ public struct Catalogue: Sendable {
     /// The product that a store knows by this name; decides what a verified purchase grants.
     public func product(store: Store, storeProductID: StoreProductID) -> Product? { byStore[store]?[storeProductID] }
 
+    /// What the request says was bought, in the words of its store; nil when it says nothing, or nothing known.
+    public func storeProductID(namedBy submission: ReceiptSubmission) -> StoreProductID? {
+        submission.storeProductHint ?? submission.product.flatMap { byID[$0]?.storeProductIDs[submission.store] }
+    }
+
     /// The product that the *store* sold, held against the one that the request names.
     ///
     /// The client's product id decides nothing; it must only not be wrong.

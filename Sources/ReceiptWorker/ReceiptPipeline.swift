@@ -115,7 +115,7 @@ final class ReceiptPipeline {
             guard let entry = item.entry else { throw LedgerError.damaged("an entry of an unknown schema") }
             let credit = SubmissionStatus.Credit(
                 entry, at: item.position, of: key, wasAlreadyCredited: held.found(entry))
-            return apply(verdict, to: entry, credit, held, &tally)
+            return await apply(verdict, to: entry, credit, held, &tally)
         }
         switch verdict {
         case .rejected(let reason, _, _): tally.refusals.append(reason)
@@ -133,15 +133,31 @@ final class ReceiptPipeline {
     private func apply(
         _ verdict: Verdict, to entry: LedgerEntry, _ credit: SubmissionStatus.Credit, _ held: HeldReceipt,
         _ tally: inout Tally
-    ) {
+    ) async {
         guard !held.namesAnother(than: entry, catalogue) else { return tally.mismatched.append(credit) }
         tally.credits.append(credit)
-        switch verdict {
+        switch await verdictOnDuty(verdict, entry, held) {
+        case .verified(let purchase): if let duty = purchase.duty { tally.duties.append(duty) }
         case .rejected(_, _, let duty?), .indeterminate(_, _, _, let duty?): tally.duties.append(duty)
         case .indeterminate(let after, let cause, _, nil) where held.submission.store == .googlePlay:
             tally.unknownDuty = Wait(after: after, cause: cause)
-        case .verified, .rejected, .awaitingPayment, .indeterminate, .several: break
+        case .rejected, .awaitingPayment, .indeterminate, .several: break
         }
+    }
+
+    /// The verdict that tells whether Google waits for something.
+    ///
+    /// Google is asked about a product. When the catalogue has another name for it than when it was credited, or none any
+    /// more, the question was about the wrong one or was not asked: the entry has the right one.
+    private func verdictOnDuty(_ verdict: Verdict, _ entry: LedgerEntry, _ held: HeldReceipt) async -> Verdict {
+        let submission = held.submission
+        guard submission.store == .googlePlay,
+            catalogue.storeProductID(namedBy: submission) != entry.storeProductID
+        else { return verdict }
+        let corrected = ReceiptSubmission(
+            player: submission.player, product: submission.product, receipt: submission.receipt,
+            storeProductHint: entry.storeProductID, accountToken: submission.accountToken)
+        return await verifier.verify(corrected, catalogue: catalogue, attempt: held.lease.verificationAttempt)
     }
 
     private func credit(_ purchase: VerifiedPurchase, _ held: HeldReceipt, _ tally: inout Tally) async throws {

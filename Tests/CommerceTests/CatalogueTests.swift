@@ -65,6 +65,8 @@ import Testing
             case .mismatch: "mismatch"
             }
         #expect(match == expected)
+        let known = named == "a" || named == "b"
+        #expect(catalogue.storeProductID(namedBy: submission)?.rawValue == (known ? named.map { "ios." + $0 } : nil))
     }
 
     @Test func keepsUnknownFieldsInTheirOrder() throws {

@@ -119,6 +119,31 @@ import Verification
         }
     }
 
+    /// A bare token does not say which product it is of: taken off the catalogue, or sold under another name at the store.
+    @Test(arguments: ["", brandNew.replacing(#""android":"brand_new""#, with: #""android":"brand_newer""#)])
+    func dutyOfABareTokenIsFoundByWhatWasCredited(products: String) async throws {
+        var plan = Works.Plan()
+        plan.inFlightMax = [.google: 10]
+        try await Works.run(plan) { works in
+            works.reload(try Works.catalogue(Self.brandNew))
+            let order = Works.order(try works.buy(.google, "brand_new").receipt, product: "brand_new")
+            #expect(try await works.submit(order).summary == "200 credited finish")
+            let duties: RedisArgument = "teller:{0}:pending:google-duty"
+            #expect(try await works.redis.send(["DEL", duties]) == .integer(1))
+            try await works.forgetStatus(of: order)
+            works.reload(try Works.catalogue(products))
+            try await works.push(order, to: "google")
+            try await eventually("the duty to be queued") {
+                try await works.redis.send(["LLEN", duties]) == .integer(1)
+            }
+            #expect(try await works.redis.send(["ZCARD", "teller:{0}:retry:google"]) == .integer(0))
+            #expect(try await works.status(of: order)?.state == .credited)
+            let duty = try #require(try await works.redis.send(["LINDEX", duties, "0"]).text)
+            #expect(duty.contains(#""storeProductId":"brand_new""#))
+            #expect(try await works.totals() == [77, 1, 1])
+        }
+    }
+
     @Test func clientMayKeepTheConsumingToItself() async throws {
         var plan = Works.Plan()
         plan.verification = { $0.google?.consumption = .client }
@@ -214,7 +239,7 @@ import Verification
         }
     }
 
-    private static let brandNew = """
+    nonisolated private static let brandNew = """
         ,{"productId":"brand_new","type":"iap_consumable","storeProductId":{"ios":"brand_new",\
         "android":"brand_new"},"displayName":"New","gemAmount":77,"position":9}
         """

@@ -55,10 +55,10 @@ final class GoogleVerifier {
         // The token's alphabet was checked when the type was made: nothing in it can leave its place in the URL.
         guard let token = rules.submission.receipt.purchaseToken else { return .rejected(.malformedReceipt) }
         let key = PurchaseKey.google(token: token)
-        let storeProductID: StoreProductID
-        switch productToAskFor(rules) {
-        case .success(let found): storeProductID = found
-        case .failure(let open): return open.verdict(key, limits)
+        // Google's v1 API wants the product in the path; that it is the right one is what the answer says.
+        guard let storeProductID = rules.catalogue.storeProductID(namedBy: rules.submission) else {
+            guard rules.submission.product != nil else { return .rejected(.malformedReceipt, knownKey: key) }
+            return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
         }
         var notHere = Failure(.ourConfiguration)
         for app in apps {
@@ -77,29 +77,6 @@ final class GoogleVerifier {
             }
         }
         return verdict(on: notHere, key: key, attempt: attempt)
-    }
-
-    /// Why there is no question to ask.
-    private enum NoProduct: Error {
-        case notNamed, notInCatalogue
-
-        func verdict(_ key: PurchaseKey, _ limits: VerificationLimits) -> Verdict {
-            switch self {
-            case .notNamed: .rejected(.malformedReceipt, knownKey: key)
-            case .notInCatalogue:
-                .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
-            }
-        }
-    }
-
-    /// Google's v1 API wants the product in the path; that it is the right one is what the answer says.
-    private func productToAskFor(_ rules: PurchaseRules) -> Result<StoreProductID, NoProduct> {
-        if let hint = rules.submission.storeProductHint { return .success(hint) }
-        guard let claimed = rules.submission.product else { return .failure(.notNamed) }
-        guard let found = rules.catalogue.product(claimed)?.storeProductIDs[.googlePlay] else {
-            return .failure(.notInCatalogue)
-        }
-        return .success(found)
     }
 
     /// A failed question.
