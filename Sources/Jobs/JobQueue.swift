@@ -93,7 +93,10 @@ public final class JobQueue {
     /// How many leases this worker holds.
     public var heldCount: Int { held.count }
 
-    /// The status of a submission as it was last written; nil when there is none (it lives 24 hours).
+    /// How long a status is kept after it was written last.
+    public var statusLifetime: Duration { configuration.statusLifetime }
+
+    /// The status of a submission as it was last written; nil when there is none any more.
     public func status(of submission: String) async throws(RedisError) -> [UInt8]? {
         guard JobName.isValid(submission) else { return nil }
         return try await redis.send(["GET", .string(keys.status(submission))], idempotent: true).bytes

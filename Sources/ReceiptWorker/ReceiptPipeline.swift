@@ -114,7 +114,7 @@ final class ReceiptPipeline {
             // Written by a newer version: credited all the same, so not to be refused by this one.
             guard let entry = item.entry else { throw LedgerError.damaged("an entry of an unknown schema") }
             let credit = SubmissionStatus.Credit(
-                entry, at: item.position, of: key, wasAlreadyCredited: held.found(entry))
+                entry, at: item.position, of: key, wasAlreadyCredited: try await wasThere(entry, held))
             return await apply(verdict, to: entry, credit, held, &tally)
         }
         switch verdict {
@@ -169,16 +169,35 @@ final class ReceiptPipeline {
             tally.credits.append(purchase.credit(at: position, wasAlreadyCredited: false))
         case .alreadyCredited(let position, let entry, _):
             // What was granted then, whatever the catalogue says now.
-            let credit = entry.map {
-                SubmissionStatus.Credit($0, at: position, of: purchase.key, wasAlreadyCredited: held.found($0))
+            guard let entry else {
+                tally.credits.append(purchase.credit(at: position, wasAlreadyCredited: true))
+                break
             }
-            tally.credits.append(credit ?? purchase.credit(at: position, wasAlreadyCredited: true))
+            tally.credits.append(
+                SubmissionStatus.Credit(
+                    entry, at: position, of: purchase.key, wasAlreadyCredited: try await wasThere(entry, held)))
         case .balanceTooLarge:
             tally.isTooLarge = true
             return
         }
         // Also when it was credited before: the worker that did so may have died before it queued the duty.
         if let duty = purchase.duty { tally.duties.append(duty) }
+    }
+
+    /// Whether a credit was there before this job, which is begun anew after a crash or a wait and then meets its own.
+    ///
+    /// Who hears of the credit for the first time is not told that it is an old one. A job's first sight is the front's
+    /// estimate of Redis's time, some milliseconds early, so a job that was never begun before is not judged by it. That
+    /// of a bare job is written down when it is reaped or put aside, after what it credited before. Then the status tells
+    /// whether anybody has heard of the credit, for as long as a status lives.
+    private func wasThere(_ entry: LedgerEntry, _ held: HeldReceipt) async throws -> Bool {
+        let lease = held.lease
+        guard lease.attempts + lease.crashes > 0, entry.submission == held.id else { return true }
+        let sinceCredit = lease.firstSeen - UnixMilliseconds(entry.creditedAtMilliseconds)
+        guard sinceCredit > .zero else { return false }
+        guard sinceCredit + lease.age < jobs.statusLifetime else { return true }
+        guard let status = try await jobs.status(of: held.id.rawValue) else { return false }
+        return try SubmissionStatus(json: JSONView.parse(status)).state == .credited
     }
 
     /// Step 4: one answer for the whole receipt, the most cautious one that its purchases allow.
@@ -316,16 +335,6 @@ private final class HeldReceipt: Sendable {
     let lease: Lease
     let submission: ReceiptSubmission
     let id: SubmissionID
-
-    /// Whether a credit was there before this job, which is begun anew after a crash or a wait and then meets its own.
-    ///
-    /// Who hears of the credit for the first time is not told that it is an old one. A job's first sight is the front's
-    /// estimate of Redis's time, some milliseconds early, so a job that was never begun before is not judged by it. That
-    /// of a bare job whose first worker died is its reaping: what that worker credited then passes for old.
-    func found(_ entry: LedgerEntry) -> Bool {
-        lease.attempts + lease.crashes == 0 || entry.submission != id
-            || entry.creditedAtMilliseconds < lease.firstSeen.value
-    }
 
     /// Whether the request names another product than the one that was credited for its receipt.
     ///

@@ -71,6 +71,35 @@ import Testing
         }
     }
 
+    /// A worker died between the credit and its settlement: the job as it is reaped, and the status as it was then.
+    @Test func reapedJobsOwnCreditIsTheFirstThatIsHeardOf() async throws {
+        try await Works.run { works in
+            let job = Works.order(try works.buy(.apple).receipt)
+            try await works.push(job, to: "apple")
+            try await eventually("it to be credited") { try await works.status(of: job)?.state == .credited }
+            let entries: RedisArgument = "teller:{0}:ledger:ada"
+            let entry = try #require(try await works.redis.send(["LINDEX", entries, "0"]).text)
+            let creditedAt = try JSONView.parse(entry).int64("creditedAtMs")
+            let reaped = "T1 - 0 \(creditedAt + 3000) 1 0\n" + job
+            let pending = SubmissionStatus(.pending, player: try PlayerID(validating: "ada"))
+            let key = RedisArgument.string("teller:{0}:status:\(try Works.id(of: job).rawValue)")
+            _ = try await works.redis.send(["SET", key, .bytes(pending.json)])
+            try await works.push(reaped, to: "apple")
+            try await eventually("it to be settled") { try await works.status(of: job)?.state == .credited }
+            #expect(try await works.status(of: job)?.isAlreadyProcessed == false)
+            // It was heard of: so says the status, or it is longer ago than a status can say.
+            try await works.push(reaped, to: "apple")
+            try await eventually("it to be told as old") { try await works.status(of: job)?.isAlreadyProcessed == true }
+            let older = entry.replacing("\(creditedAt)", with: "\(creditedAt - 86_400_000)")
+            _ = try await works.redis.send(["LSET", entries, "0", .string(older)])
+            _ = try await works.redis.send(["SET", key, .bytes(pending.json)])
+            try await works.push(reaped, to: "apple")
+            try await eventually("it to be settled") { try await works.status(of: job)?.state == .credited }
+            #expect(try await works.status(of: job)?.isAlreadyProcessed == true)
+            #expect(try await works.totals() == [550, 1, 1])
+        }
+    }
+
     @Test func sameJobPushedManyTimesIsCreditedOnce() async throws {
         try await Works.run { works in
             let job = Works.order(try works.buy(.apple).receipt)
