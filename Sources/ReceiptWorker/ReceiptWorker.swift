@@ -190,16 +190,22 @@ public final class ReceiptWorker {
         _ = try? await withDeadline(configuration.aloneMax) { await self.pipeline.process(lease) }
     }
 
-    /// Leases what there is room for; waits when there is nothing, or when Redis is not there.
+    /// Leases what there is room for; waits when the last lease took all there was, or when Redis is not there.
     private func lease(for lane: Lane) async -> [Lease] {
         do {
-            let leases = try await jobs.lease(
-                queue: lane.queue.rawValue, max: min(lane.room, configuration.leaseMax))
-            if leases.isEmpty, !isStopping { try await jobs.waitForWork(queue: lane.queue.rawValue) }
+            if lane.isDry {
+                try await jobs.waitForWork(queue: lane.queue.rawValue)
+                lane.isDry = false
+                if isStopping { return [] }
+            }
+            let wanted = min(lane.room, configuration.leaseMax)
+            let leases = try await jobs.lease(queue: lane.queue.rawValue, max: wanted)
+            lane.isDry = leases.count < wanted
             lane.failures = 0
             return leases
         } catch {
             if isStopping { return [] }
+            lane.isDry = false
             lane.failures += 1
             if lane.failures == 1 {
                 logger.warning("lease failed", ["queue": .string(lane.queue.rawValue), "error": .string("\(error)")])
@@ -246,6 +252,9 @@ private final class Lane {
     let queue: WorkQueue
     private let inFlightMax: Int
     private(set) var leases: [ObjectIdentifier: Lease] = [:]
+    /// Whether the last lease got less than it asked for: then the next waits for a push, in place of one more script that
+    /// finds nothing while the receipts just leased need the server.
+    var isDry = false
     var failures = 0
     private var adopted: [Lease] = []
     private var waiting: Completion<Void>?

@@ -140,7 +140,7 @@ extension ShopAPI {
     private func credited(
         _ status: SubmissionStatus, _ id: SubmissionID, alreadyProcessed: Bool
     ) async throws -> OutgoingResponse {
-        let wallet = try await ledger.wallet(of: status.player)
+        let wallet = try await ledger.wallet(of: status.player, entitlements: false)
         var writer = JSONWriter(capacity: 384)
         writer.object { writer in
             writer.member("status", status.state.rawValue)

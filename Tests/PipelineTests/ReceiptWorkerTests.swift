@@ -22,6 +22,20 @@ import Verification
         }
     }
 
+    @Test func idleWorkerAsksForWorkOnceForEachPush() async throws {
+        try await Works.run { works in
+            for _ in 1...20 { #expect(try await works.submit(try works.buy(.apple)).status == 200) }
+            let info = try await works.redis.send(["INFO", "commandstats"]).text ?? ""
+            func calls(_ command: String) -> Int {
+                info.split(separator: "\r\n").first { $0.hasPrefix("cmdstat_\(command):calls=") }
+                    .flatMap { Int($0.dropFirst(command.utf8.count + 15).prefix { $0 != "," }) } ?? 0
+            }
+            // Each lease counts the retries that are due once, and follows a wait (three lanes, the last wait under way).
+            #expect(calls("blmove") >= 20)
+            #expect(calls("zcount") <= calls("blmove") + 6)
+        }
+    }
+
     @Test func stoppingWorkerFinishesWhatItHolds() async throws {
         try await Works.run { works in
             works.emulator.setFaults(FaultKnobs(latency: .seconds(3)), for: "apple")
