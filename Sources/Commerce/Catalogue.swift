@@ -3,12 +3,14 @@ import ServiceRuntime
 /// The set of products on sale, read from one JSON file.
 ///
 /// The file is an array of products, or an object with a member `products` that is one. Fields that this version does
-/// not know are kept. A file with any mistake is refused as a whole, so a half-read catalogue never grants anything.
+/// not know are kept, with a warning when they look like a misspelt one. A file with any mistake is refused as a whole, so a half-read catalogue never grants anything.
 public struct Catalogue: Sendable {
     /// All products, ordered by position, then as in the file.
     public let products: [Product]
     /// A text that changes with the content, such as a digest; supplied by whoever read the file.
     public let version: String
+    /// Fields that look misspelt.
+    public let warnings: [CatalogueWarning]
     private let byID: [ProductID: Product]
     private let byStore: [Store: [StoreProductID: Product]]
 
@@ -47,6 +49,7 @@ public struct Catalogue: Sendable {
         byID = index.byID
         byStore = index.byStore
         self.version = version
+        warnings = CatalogueWarning.all(in: elements)
     }
 
     /// The product with this id.

@@ -1,6 +1,12 @@
 import ServiceRuntime
 
 extension Product {
+    /// Every field that ``parse(_:mistakes:)`` reads.
+    static let fields = [
+        "productId", "type", "storeProductId", "displayName", "description", "gemAmount", "bonusGemAmount", "badge",
+        "position", "isVisible",
+    ]
+
     /// Reads one element of the catalogue file.
     ///
     /// Every mistake is added to `mistakes`; nil when there was one.

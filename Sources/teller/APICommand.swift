@@ -1,4 +1,3 @@
-import Commerce
 import Glibc
 import HTTP
 import Jobs
@@ -50,7 +49,7 @@ private final class APIProcess {
         // those who do not listen.
         reload = SignalWatch(signals: [SIGHUP]) { [weak self] _ in
             guard let self, let api else { return }
-            self.foundations.reloadCatalogue { api.catalogue = $0 }
+            self.foundations.reloadCatalogue(after: api.catalogue) { api.catalogue = $0 }
         }
     }
 
@@ -66,11 +65,11 @@ private final class APIProcess {
 
     private func connect() async throws {
         // A broken one ends the start before Redis is waited for; what counts is what is there afterwards.
-        _ = try foundations.catalogue()
+        try foundations.catalogue()
         let meta = try await foundations.connect()
         let jobs = foundations.jobs(meta)
         let api = ShopAPI(
-            jobs: jobs, ledger: foundations.ledger(meta), catalogue: try foundations.catalogue(),
+            jobs: jobs, ledger: foundations.ledger(meta), catalogue: try foundations.catalogueInForce(),
             configuration: .init(keys: foundations.configuration.api.callers.map(APIKey.init)),
             logger: foundations.logger, metrics: foundations.metrics)
         self.api = api
@@ -147,18 +146,5 @@ extension APIKey {
             id: caller.id, secretSHA256: caller.secretSHA256,
             scopes: Set(caller.scopes.compactMap(Scope.init)), notAfterSeconds: caller.notAfterSeconds,
             requestsPerSecondMax: caller.requestsPerSecondMax, waitsMax: caller.waitsMax)
-    }
-}
-
-extension Foundations {
-    /// Reads the catalogue again and hands it on; a broken one is refused, and the old one stays.
-    func reloadCatalogue(_ use: (Catalogue) -> Void) {
-        do {
-            let catalogue = try catalogue()
-            use(catalogue)
-            logger.notice("catalogue reloaded", ["products": .count(catalogue.products.count)])
-        } catch {
-            logger.error("catalogue refused, the old one stays", ["error": .string("\(error)")])
-        }
     }
 }

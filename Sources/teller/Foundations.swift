@@ -98,11 +98,6 @@ struct Foundations {
         }
     }
 
-    func catalogue() throws -> Catalogue {
-        let bytes = try Self.contents(ofFile: configuration.cataloguePath)
-        return try Catalogue(json: bytes)
-    }
-
     func jobs(_ meta: Meta, worker: WorkerID? = nil) -> JobQueue {
         var limits = JobQueue.Configuration()
         limits.pendingMax = configuration.api.pendingMax

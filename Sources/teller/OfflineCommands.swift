@@ -59,7 +59,7 @@ let configCheckCommand = Command(
     ]
 ) { arguments in
     let (path, _, findings) = try Foundations.read(arguments, arguments.has("front") ? .front : .whole)
-    var mistakes = findings.mistakes
+    var (mistakes, warnings) = (findings.mistakes, findings.warnings)
     if let draft = findings.draft {
         do {
             _ = try Foundations.address(draft)
@@ -71,12 +71,13 @@ let configCheckCommand = Command(
             do {
                 let catalogue = try Catalogue(json: Foundations.contents(ofFile: draft.cataloguePath))
                 print("catalogue: \(catalogue.products.count) products")
+                warnings += catalogue.warnings.map { "catalogue: \($0)" }
             } catch {
                 mistakes.append("catalogue: \(error)")
             }
         }
     }
-    for warning in findings.warnings { print("WARNING  \(warning)") }
+    for warning in warnings { print("WARNING  \(warning)") }
     for mistake in mistakes { print("MISTAKE  \(mistake)") }
     let summary = mistakes.isEmpty ? "usable" : mistakes.count == 1 ? "1 mistake" : "\(mistakes.count) mistakes"
     print("\(path ?? "environment only"): \(summary)")

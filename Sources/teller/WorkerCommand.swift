@@ -1,4 +1,3 @@
-import Commerce
 import Glibc
 import HTTP
 import Jobs
@@ -57,7 +56,7 @@ private final class WorkerProcess {
         // From the beginning: see APIProcess.
         reload = SignalWatch(signals: [SIGHUP]) { [weak self] _ in
             guard let self, let worker else { return }
-            self.foundations.reloadCatalogue { worker.catalogue = $0 }
+            self.foundations.reloadCatalogue(after: worker.catalogue) { worker.catalogue = $0 }
         }
     }
 
@@ -75,7 +74,7 @@ private final class WorkerProcess {
     private func connect() async throws {
         let configuration = foundations.configuration
         // A broken one ends the start before Redis is waited for; what counts is what is there afterwards.
-        _ = try foundations.catalogue()
+        try foundations.catalogue()
         guard let verification = configuration.verification else {
             preconditionFailure("a worker reads the whole configuration")
         }
@@ -87,7 +86,8 @@ private final class WorkerProcess {
             WorkQueue(rawValue: name).map { ($0, max) }
         }
         let worker = ReceiptWorker(
-            jobs: jobs, ledger: foundations.ledger(meta), verifier: verifier, catalogue: try foundations.catalogue(),
+            jobs: jobs, ledger: foundations.ledger(meta), verifier: verifier,
+            catalogue: try foundations.catalogueInForce(),
             configuration: .init(inFlightMax: Dictionary(uniqueKeysWithValues: inFlight)),
             logger: foundations.logger, metrics: foundations.metrics, failed: { _ in self.shutdown.request() })
         self.jobs = jobs

@@ -164,6 +164,19 @@ import Testing
         }
     }
 
+    @Test func misspeltFieldOfTheCatalogueIsAWarning() async throws {
+        try await TellerProgram.withDirectory { directory in
+            let path = try self.example(in: directory)
+            let catalogue = try String(contentsOfFile: directory + "/catalogue.json", encoding: .utf8)
+            try catalogue.replacing("\"bonusGemAmount\":0", with: "\"bonusGemAmout\":10")
+                .write(toFile: directory + "/catalogue.json", atomically: false, encoding: .utf8)
+            let run = try await TellerProgram.run(["config", "check", "--config", path])
+            #expect(run.code == 0, "\(run)")
+            let warning = "line 3: [1].bonusGemAmout: is not a known field; did you mean bonusGemAmount?"
+            #expect(run.output.contains("WARNING  catalogue: \(warning)\n"), "\(run.output)")
+        }
+    }
+
     /// What the units of deploy/ set, for a game that is sold in one store only.
     @Test func oneUnitFitsADeploymentWithOneStore() async throws {
         try await TellerProgram.withDirectory { directory in

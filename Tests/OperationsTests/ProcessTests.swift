@@ -141,6 +141,10 @@ import Testing
             for program in [api, worker] {
                 program.signal(SIGHUP)
                 _ = try await town.line("catalogue reloaded", in: program)
+                let warning = try await town.line(
+                    "products left the catalogue, their receipts wait from now on", in: program)
+                #expect(try warning.string("level") == "warning" && warning.int64("count") == 3)
+                #expect(try warning.string("products") == "gems_pack_small, gems_pack_medium, starter_skin")
             }
             let answer = try await town.purchase(port, .apple, product: "renamed")
             #expect(answer.contains(#""granted":{"gems":7}"#), "\(answer)")
@@ -148,6 +152,34 @@ import Testing
             for program in [api, worker] { program.signal(SIGTERM) }
             let codes = [try await api.end(within: .seconds(30)), try await worker.end(within: .seconds(30))]
             #expect(codes == [0, 0])
+        }
+    }
+
+    @Test(.timeLimit(.minutes(3))) func misspeltFieldOfTheCatalogueIsToldAtTheStartAndAtAReload() async throws {
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            let good = try String(contentsOfFile: town.directory + "/catalogue.json", encoding: .utf8)
+            try town.write("catalogue.json", good.replacing("\"bonusGemAmount\":50", with: "\"bonusGemAmout\":50"))
+            let programs = [try town.start("api"), try town.start("worker")]
+            let expected = [
+                "line 2: [0].bonusGemAmout: is not a known field; did you mean bonusGemAmount?",
+                "line 4: [2].storeProductId.andriod: is not a known field; did you mean android?",
+            ]
+            for program in programs {
+                #expect(try await town.line("catalogue", in: program).string("message") == expected[0])
+                _ = try await town.line("started", in: program)
+            }
+            try town.write("catalogue.json", good.replacing("\"android\":\"skin", with: "\"andriod\":\"skin"))
+            for program in programs {
+                program.signal(SIGHUP)
+                let warning = try await town.line(
+                    "products left the catalogue, their receipts wait from now on", in: program)
+                #expect(try warning.string("products") == "starter_skin (android skin_starter)")
+                program.signal(SIGTERM)
+                #expect(try await program.end(within: .seconds(30)) == 0)
+                // Each once: not also for the look before Redis is waited for.
+                for text in expected { #expect(program.errors.split(separator: "\n").count { $0.contains(text) } == 1) }
+            }
         }
     }
 

@@ -182,6 +182,17 @@ import Testing
         #expect(view.count == 5)
     }
 
+    @Test func tellsTheLineOfAMember() throws {
+        let view = try JSONView.parse("\n{\"a\":\"x\\n\",\n \"b\":{\n\"c\":\n1}, \"d\\u0065\":2, \"é\":3}")
+        #expect(view.line(of: "a") == 2)
+        #expect(view.line(of: "b") == 3)
+        #expect(view["b"]?.line(of: "c") == 4)
+        #expect(view.line(of: "é") == 5)
+        // Decoded text has no place in the document.
+        #expect(view["de"] != nil && view.line(of: "de") == nil)
+        #expect(view.line(of: "c") == nil && view["b"]?["c"]?.line(of: "c") == nil)
+    }
+
     @Test func absentAndNullAreBothNilForOptionalMembers() throws {
         let view = try JSONView.parse(Self.document)
         for key in ["gone", "absent"] {

@@ -89,10 +89,7 @@ struct Settings {
     /// To be called after everything was read: whatever is left over is a misspelt setting.
     func refuseUnknownKeys() {
         for key in view?.unknownKeys(besides: known.keys) ?? [] {
-            let guess = known.keys.min { $0.distance(to: key) < $1.distance(to: key) }
-            // A guess that shares next to nothing with what was written only sends the reader astray.
-            let farthest = min(3, key.count / 2)
-            let hint = guess.flatMap { $0.distance(to: key) <= farthest ? "; did you mean \($0)?" : nil } ?? ""
+            let hint = Spelling.guess(key, among: known.keys).map { "; did you mean \($0)?" } ?? ""
             notes.mistakes.append("\(full(key)): is not a setting\(hint)")
         }
     }
@@ -235,23 +232,5 @@ struct Settings {
             isInWord = character.isLowercase || character.isNumber
         }
         return name
-    }
-}
-
-extension String {
-    /// Levenshtein distance, for "did you mean".
-    func distance(to other: String) -> Int {
-        let target = Array(other.utf8)
-        var row = Array(0...target.count)
-        for (index, byte) in utf8.enumerated() {
-            var diagonal = row[0]
-            row[0] = index + 1
-            for column in target.indices {
-                let above = row[column + 1]
-                row[column + 1] = Swift.min(above + 1, row[column] + 1, diagonal + (byte == target[column] ? 0 : 1))
-                diagonal = above
-            }
-        }
-        return row[target.count]
     }
 }

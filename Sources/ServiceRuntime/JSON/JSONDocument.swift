@@ -71,6 +71,12 @@ final class JSONDocument {
         }
     }
 
+    /// The line of the key at `index`, counted from 1; nil when it has escapes, since then its place is not known.
+    func line(ofKey index: Int) -> Int? {
+        let node = nodes[index]
+        return node.isEscaped ? nil : 1 + bytes[..<Int(node.payload)].count { $0 == UInt8(ascii: "\n") }
+    }
+
     /// The way from the root to the node at `target`.
     func steps(to target: Int) -> [JSONPlace] {
         var steps: [JSONPlace] = []

@@ -112,6 +112,14 @@ public struct JSONView {
         return unknown
     }
 
+    /// The line on which the member `key` begins, counted from 1; nil when it is absent or its name is written with
+    /// escapes.
+    ///
+    /// Counts the lines before it: for messages, not for the hot path.
+    public func line(of key: String) -> Int? {
+        document.value(of: key.utf8Span.span, in: index).flatMap { document.line(ofKey: $0 - 1) }
+    }
+
     /// Calls `body` with the indices of each member's key and value; never, when this is not an object.
     private func forEachMember(_ body: (_ key: Int, _ value: Int) -> Void) {
         guard kind == .object else { return }
