@@ -26,7 +26,8 @@ public final class PurchaseVerifier {
     /// - Parameters:
     ///   - configuration: whose app, which stores, whom to credit.
     ///   - http: the client for all calls; its TLS settings are the only ones.
-    ///   - logger: gets every warning of the configuration once, and the stores' refusals of us at a bounded rate.
+    ///   - logger: gets the stores' refusals of us at a bounded rate. Warnings of the configuration are for whoever read
+    ///     it to tell, together with those about its other parts.
     ///   - metrics: `teller_store_requests_total{store,endpoint,class}` and `teller_store_request_seconds`.
     ///   - clock: the time for tokens, signatures and Retry-After.
     /// - Throws: `VerificationConfigurationError` with every mistake of the configuration.
@@ -44,13 +45,8 @@ public final class PurchaseVerifier {
         _ configuration: VerificationConfiguration, transport: @escaping StoreTransport, logger: Logger,
         metrics: Metrics, clock: WallClock = .system
     ) throws(VerificationConfigurationError) {
-        let findings = configuration.findings()
-        let mistakes = findings.filter { $0.severity == .mistake }
+        let mistakes = configuration.findings().filter { $0.severity == .mistake }
         guard mistakes.isEmpty else { throw VerificationConfigurationError(mistakes: mistakes) }
-        for warning in findings {
-            logger.warning(
-                "configuration", ["field": .string(warning.field), "message": .string(warning.message)])
-        }
         let limits = configuration.limits
         let endpoint = { (store: Store, name: String) in
             StoreEndpoint(store, name, transport: transport, logger: logger, metrics: metrics)

@@ -183,6 +183,21 @@ import Testing
         }
     }
 
+    /// The configuration of this town has a foreign root and stores over plain http, which only a worker speaks to.
+    @Test(.timeLimit(.minutes(3))) func warningsOfTheConfigurationAreLoggedOnce() async throws {
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            let worker = try town.start("worker")
+            _ = try await town.line("started", in: worker)
+            worker.signal(SIGTERM)
+            #expect(try await worker.end(within: .seconds(30)) == 0)
+            let warnings = worker.errors.split(separator: "\n").filter { $0.contains("\"level\":\"warning\"") }
+            for path in ["apple.rootFingerprints", "apple.productionURL", "google.baseURL"] {
+                #expect(warnings.count { $0.contains(path) } == 1, "\(warnings)")
+            }
+        }
+    }
+
     @Test(.timeLimit(.minutes(3))) func reloadWhileRedisIsWaitedForEndsNobody() async throws {
         try await Town.run { town in
             _ = try await town.teller("init")
