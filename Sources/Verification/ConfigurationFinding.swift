@@ -83,14 +83,26 @@ private struct Findings {
 extension AppleConfiguration {
     fileprivate func check(_ findings: inout Findings) {
         if bundleIDs.isEmpty || bundleIDs.contains("") { findings.mistake("apple.bundleIds", "must not be empty") }
+        // Of any other app every receipt would be rejected, for good.
+        if !bundleIDs.allSatisfy({ Self.isMade(of: "-.", $0) }) {
+            findings.mistake(
+                "apple.bundleIds", "may contain only letters, digits, - and ., as App Store Connect shows them")
+        }
         if environments.isEmpty { findings.mistake("apple.environments", "must not be empty") }
         switch (confirmation, key) {
         case (.online, nil): findings.mistake("apple.privateKeyFile", "is needed to confirm purchases online")
         case (_, let key?):
-            if key.keyID.isEmpty { findings.mistake("apple.keyId", "must not be empty") }
-            if key.issuerID.isEmpty { findings.mistake("apple.issuerId", "must not be empty") }
+            // A key id has no hyphens: this finds the two of them swapped.
+            if key.keyID.isEmpty || !Self.isMade(of: "", key.keyID) {
+                findings.mistake(
+                    "apple.keyId", "must be letters and digits, as App Store Connect shows it beside the key")
+            }
+            if key.issuerID.isEmpty || !Self.isMade(of: "-", key.issuerID) {
+                findings.mistake("apple.issuerId", "must be a UUID, as App Store Connect shows it above the keys")
+            }
             if (try? ES256Key(pem: key.privateKeyPEM.text)) == nil {
-                findings.mistake("apple.privateKeyFile", "is not a P-256 private key in PEM")
+                findings.mistake(
+                    "apple.privateKeyFile", "is not a P-256 private key in PEM: give the .p8 file of App Store Connect")
             }
         case (.local, nil): break
         }
@@ -101,6 +113,20 @@ extension AppleConfiguration {
         findings.checkURL(sandboxURL, "apple.sandboxURL")
         findings.checkURL(receiptProductionURL, "apple.receiptProductionURL")
         findings.checkURL(receiptSandboxURL, "apple.receiptSandboxURL")
+        checkRoots(&findings)
+    }
+
+    /// Whether a text is ASCII letters, digits and what else is allowed.
+    private static func isMade(of others: String, _ text: String) -> Bool {
+        text.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+            default: others.utf8.contains(byte)
+            }
+        }
+    }
+
+    private func checkRoots(_ findings: inout Findings) {
         guard let rootFingerprints else { return }
         do throws(TrustedRoots.InvalidFingerprint) {
             let roots = try TrustedRoots(sha256Fingerprints: rootFingerprints)
@@ -125,7 +151,9 @@ extension GoogleConfiguration {
                 findings.mistake("google.serviceAccountFile", "has no client_email")
             }
             if (try? RS256Key(pem: account.privateKeyPEM.text)) == nil {
-                findings.mistake("google.serviceAccountFile", "has no RSA private key in PEM")
+                findings.mistake(
+                    "google.serviceAccountFile",
+                    "has no RSA private key in PEM: give the JSON key file as Google Cloud made it")
             }
             findings.checkURL(account.tokenURL, "google.tokenURL")
         case .accessToken(let token):

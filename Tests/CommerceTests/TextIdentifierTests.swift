@@ -53,7 +53,12 @@ import Testing
         #expect(PurchaseToken(rawValue: String(repeating: "t", count: 2049)) == nil)
         #expect(CurrencyCode(rawValue: "gems_2") != nil)
         #expect(CurrencyCode(rawValue: "Gems") == nil)
-        #expect(PackageName(rawValue: "com.mygame-x") == nil)
+        for text in [
+            "com.mygame-x", "mygame", "com..mygame", ".com.mygame", "com.mygame.", "com.1game", "1com.x", "_a.b",
+        ] {
+            #expect(PackageName(rawValue: text) == nil)
+        }
+        #expect(PackageName(rawValue: "Com.my_game2.Lite") != nil)
     }
 
     @Test func purchaseTokensAreNeverPrinted() throws {

@@ -12,6 +12,19 @@ import Testing
         let firstTunnelled = Mutex<UInt8?>(nil)
     }
 
+    @Test(arguments: [
+        "http://proxy.internal:3128", "http://10.0.0.1:80/", "https://proxy:443", "http://[::1]:8080", "HTTP://p:1",
+        "http://user:password@proxy:3128",
+    ])
+    func proxyIsASchemeAHostAndAPort(url: String) { #expect(HTTPClient.Configuration.isProxy(url)) }
+
+    @Test(arguments: [
+        "", "nonsense", "proxy:3128", "http://", "http://proxy", "http://:3128", "http://proxy:99999", "http://proxy:x",
+        "http://a b:80", "http://proxy:3128/path", "http://proxy:3128?q", "http://proxy:3128#f", "ftp://proxy:21",
+        "socks5://proxy:1080", "//proxy:3128",
+    ])
+    func nothingElseIsAProxy(url: String) { #expect(!HTTPClient.Configuration.isProxy(url)) }
+
     /// Relays tunnels, and answers everything else itself.
     private static func proxy(_ notes: Notes, refusal: String? = nil) throws -> ScriptedServer {
         try ScriptedServer { client in

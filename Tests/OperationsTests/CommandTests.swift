@@ -133,10 +133,18 @@ import Testing
 
     // MARK: - config check
 
-    /// deploy/teller.example.json, with its files in a directory of the test.
-    private func example(in directory: String) throws -> String {
-        let text = try String(contentsOfFile: Repository.root + "/deploy/teller.example.json", encoding: .utf8)
+    /// deploy/teller.example.json, filled in, with its files in a directory of the test.
+    private func example(in directory: String, isFilledIn: Bool = true) throws -> String {
+        var text = try String(contentsOfFile: Repository.root + "/deploy/teller.example.json", encoding: .utf8)
             .replacing("/etc/teller", with: directory)
+        if isFilledIn {
+            for (kind, value) in [
+                ("SHA256", Configured.sha256), ("BUNDLE", "com.mygame"), ("ISSUER", "57246542-96fe-1a63-e053-0824d0"),
+                ("KEY", "2X9R4HXF34"), ("PACKAGE", "com.mygame"), ("PLAYER", "qa-ada"),
+            ] {
+                text.replace(try Regex("\"REPLACE-WITH-\(kind)[^\"]*\""), with: "\"\(value)\"")
+            }
+        }
         for folder in ["/secrets/stores"] {
             try FileManager.default.createDirectory(
                 atPath: directory + folder, withIntermediateDirectories: true)
@@ -161,6 +169,21 @@ import Testing
             #expect(run.output == "catalogue: 3 products\n\(path): usable\n" && run.errors.isEmpty)
             let named = try await TellerProgram.run(["config", "check"], environment: ["TELLER_CONFIG": path])
             #expect(named.code == 0 && named.output == run.output)
+        }
+    }
+
+    @Test func placeholdersOfTheExampleAreMistakes() async throws {
+        try await TellerProgram.withDirectory { directory in
+            let path = try self.example(in: directory, isFilledIn: false)
+            let run = try await TellerProgram.run(["config", "check", "--config", path])
+            #expect(run.code == 1)
+            let mistakes = run.output.split(separator: "\n").filter { $0.hasPrefix("MISTAKE") }
+            #expect(
+                mistakes.map(String.init)
+                    == [
+                        "api.keys[0].sha256", "api.keys[1].sha256", "apple.bundleIds", "apple.keyId", "apple.issuerId",
+                        "google.packageNames", "sandbox.players",
+                    ].map { "MISTAKE  \($0): is still the example's: put in your own" })
         }
     }
 

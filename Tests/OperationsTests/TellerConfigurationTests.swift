@@ -1,6 +1,7 @@
 import Commerce
 import Foundation
 import ServiceRuntime
+import Signing
 import TestSupport
 import Testing
 import Verification
@@ -142,6 +143,78 @@ import Verification
         }
     }
 
+    private static func key(_ secret: String) -> [String: String] {
+        let digest = Digest.hex(Digest.sha256(Array(secret.utf8)))
+        return ["api": #"{"keys":[{"id":"game","sha256":"\#(digest)","scopes":["read"]}]}"#]
+    }
+
+    private static func apple(_ change: (String, String)) -> [String: String] {
+        [
+            "apple": #"{"bundleIds":["com.mygame"],"keyId":"2X9R4HXF34","issuerId":"57246542-96fe-1a63-e053-0824d0","#
+                .appending(#""privateKeyFile":"/s/apple.p8"}"#).replacing(change.0, with: change.1)
+        ]
+    }
+
+    /// What a machine cannot use although it is well-formed, with the one mistake that says so.
+    @Test(arguments: [
+        (["proxy": #""nonsense""#], "proxy: must be http://host:port"),
+        (["proxy": #""http://proxy""#], "proxy: must be http://host:port"),
+        (apple(("com.mygame", "com my game")), "apple.bundleIds: may contain only letters"),
+        (apple(("com.mygame", "com.mygame ")), "apple.bundleIds: may contain only letters"),
+        (apple(("com.mygame", "com/mygame")), "apple.bundleIds: may contain only letters"),
+        (apple(("2X9R4HXF34", "57246542-96fe-1a63")), "apple.keyId: must be letters and digits"),
+        (apple(("2X9R4HXF34", "2X9R4 HXF34")), "apple.keyId: must be letters and digits"),
+        (apple(("57246542-", "57246542 ")), "apple.issuerId: must be a UUID"),
+        (apple(("/s/apple.p8", "/s/token")), "apple.privateKeyFile: is not a P-256 private key in PEM: give the .p8"),
+        (apple(("/s/apple.p8", "/s/rsa.pem")), "apple.privateKeyFile: is not a P-256 private key in PEM: give the .p8"),
+        (
+            ["google": #"{"packageNames":["com my game"],"serviceAccountFile":"/s/google.json"}"#],
+            "google.packageNames: must be Android package names"
+        ),
+        (
+            ["google": #"{"packageNames":["mygame"],"serviceAccountFile":"/s/google.json"}"#],
+            "google.packageNames: must be Android package names"
+        ),
+        (
+            ["google": #"{"packageNames":["com.mygame"],"serviceAccountFile":"/s/nokey.json"}"#],
+            "google.serviceAccountFile: has no RSA private key in PEM: give the JSON key file"
+        ),
+        (key(""), "api.keys[0].sha256: is of no secret"), (key("\n"), "api.keys[0].sha256: is of no secret"),
+        (key("SECRET"), "api.keys[0].sha256: is of no secret"),
+        (
+            ["api": #"{"keys":[{"id":"gäme","sha256":"\#(Configured.sha256)","scopes":["read"]}]}"#],
+            "api.keys[0].id: must be printable ASCII"
+        ),
+        (
+            ["api": #"{"listen":"127.0.0.1:9090"}"#], "api.operationsListen: is where api.listen is already"
+        ),
+    ])
+    func unusableValueIsNamedWithARemedy(changes: [String: String], expected: String) {
+        var files = Configured.files
+        files["/s/rsa.pem"] = Configured.googlePEM
+        files["/s/nokey.json"] = Configured.files["/s/google.json"]?.replacing("PRIVATE", with: "PUBLIC")
+        let read = Configured(Configured.json(changes), files: files)
+        #expect(read.mistakes.count == 1 && read.mistakes.first?.hasPrefix(expected) == true, "\(read.mistakes)")
+    }
+
+    @Test func anEmptyProxyIsNone() throws {
+        let read = Configured(Configured.json(["proxy": #""http://proxy:3128""#]), environment: ["TELLER_PROXY": ""])
+        #expect(read.mistakes.isEmpty)
+        #expect(try #require(read.configuration).proxyURL == nil)
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1:80", "127.0.0.1:80", true), ("localhost:80", "127.0.0.1:80", true), ("[::1]:80", "[::1]:80", true),
+        ("0.0.0.0:80", "127.0.0.1:80", true), ("[::]:80", "127.0.0.1:80", true), ("[::]:80", "0.0.0.0:80", true),
+        ("127.0.0.1:80", "127.0.0.1:81", false), ("127.0.0.1:0", "127.0.0.1:0", false),
+        ("127.0.0.1:80", "127.0.0.2:80", false), ("0.0.0.0:80", "[::1]:80", false),
+    ])
+    func listenersMustNotMeet(one: String, other: String, meet: Bool) throws {
+        let addresses = try [#require(ListenAddress(one)), #require(ListenAddress(other))]
+        #expect(addresses[0].overlaps(addresses[1]) == meet)
+        #expect(addresses[1].overlaps(addresses[0]) == meet)
+    }
+
     @Test func withoutAStoreNothingCanBeSold() {
         let read = Configured(Configured.json(["apple": nil, "google": nil]))
         #expect(read.mistakes == ["apple, google: at least one of the stores must be configured"])
@@ -154,6 +227,9 @@ import Verification
     @Test(arguments: [
         (["redis": #"{"allowUnsafe":true}"#], "redis.allowUnsafe"),
         (["sandbox": #"{"credit":"everybody"}"#], "sandbox.credit"), (["api": "{}"], "api.keys"),
+        (["sandbox": #"{"credit":"listed"}"#], "sandbox.players"),
+        (["sandbox": #"{"credit":"listed","players":[]}"#], "sandbox.players"),
+        (["sandbox": #"{"credit":"nobody","players":["qa-ada"]}"#], "sandbox.players"),
         (["certificateAuthoritiesFile": "\"/s/ca.pem\""], "certificateAuthoritiesFile"),
         (
             [

@@ -12,6 +12,8 @@ struct Settings {
         var mistakes: [String] = []
         var warnings: [String] = []
         var variablesRead: Set<String> = []
+        /// Paths of settings about which nothing more needs to be said.
+        var placeholders: Set<String> = []
         let environment: [String: String]
         let part: TellerConfiguration.Part
         let readFile: (String) throws -> [UInt8]
@@ -94,14 +96,22 @@ struct Settings {
         }
     }
 
-    func mistake(_ key: String, _ reason: String) { notes.mistakes.append("\(full(key)): \(reason)") }
+    func mistake(_ key: String, _ reason: String) {
+        guard !notes.placeholders.contains(full(key)) else { return }
+        notes.mistakes.append("\(full(key)): \(reason)")
+    }
     func warning(_ key: String, _ text: String) { notes.warnings.append("\(full(key)): \(text)") }
 
     // MARK: - Values
 
     func string(_ key: String) -> String? {
         known.keys.insert(key)
-        if let text = fromEnvironment(key) { return text }
+        let text = fromEnvironment(key) ?? stringInFile(key)
+        if let text { refusePlaceholder(key, among: [text]) }
+        return text
+    }
+
+    private func stringInFile(_ key: String) -> String? {
         guard let value = view?[key], !value.isNull else { return nil }
         do {
             return try value.string()
@@ -109,6 +119,13 @@ struct Settings {
             mistake(key, "must be a string")
             return nil
         }
+    }
+
+    /// What deploy/teller.example.json has in the place of values that nobody can know but its reader begins like this.
+    private func refusePlaceholder(_ key: String, among texts: [String]) {
+        guard texts.contains(where: { $0.hasPrefix("REPLACE-") }) else { return }
+        mistake(key, "is still the example's: put in your own")
+        notes.placeholders.insert(full(key))
     }
 
     func required(_ key: String, example: String) -> String {
@@ -152,7 +169,12 @@ struct Settings {
     /// A list of strings; comma-separated in the environment.
     func strings(_ key: String) -> [String]? {
         known.keys.insert(key)
-        if let text = fromEnvironment(key) { return text.split(separator: ",").map(String.init) }
+        let texts = fromEnvironment(key)?.split(separator: ",").map(String.init) ?? stringsInFile(key)
+        if let texts { refusePlaceholder(key, among: texts) }
+        return texts
+    }
+
+    private func stringsInFile(_ key: String) -> [String]? {
         guard let value = view?[key], !value.isNull else { return nil }
         guard let elements = try? value.elements(), let texts = try? elements.map({ try $0.string() }) else {
             mistake(key, "must be an array of strings")

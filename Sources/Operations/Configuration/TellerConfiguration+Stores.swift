@@ -9,10 +9,13 @@ extension TellerConfiguration {
         let twice = Dictionary(grouping: callers, by: \.id).filter { $0.value.count > 1 }.keys.sorted()
         for id in twice { settings.mistake("keys", "the id \(id) occurs twice") }
         if callers.isEmpty { settings.warning("keys", "without a key nobody can call the API") }
+        let listen = ListenAddress(settings, "listen", default: "127.0.0.1:8080")
+        let operationsListen = ListenAddress(settings, "operationsListen", default: "127.0.0.1:9090")
+        if listen.overlaps(operationsListen) {
+            settings.mistake("operationsListen", "is where api.listen is already: give it another port")
+        }
         let api = API(
-            listen: ListenAddress(settings, "listen", default: "127.0.0.1:8080"),
-            operationsListen: ListenAddress(settings, "operationsListen", default: "127.0.0.1:9090"),
-            callers: callers,
+            listen: listen, operationsListen: operationsListen, callers: callers,
             pendingMax: settings.integer("pendingMax", in: 1...100_000_000, default: 1_000_000),
             stopDeadline: .seconds(settings.integer("stopSeconds", in: 1...3600, default: 25)))
         settings.refuseUnknownKeys()
@@ -21,10 +24,18 @@ extension TellerConfiguration {
 
     private static func caller(_ settings: Settings) -> Caller {
         let id = settings.required("id", example: "\"game-server\"")
-        if id.contains(".") || id.contains(" ") { settings.mistake("id", "may contain neither dot nor space") }
-        let digest = bytes(
-            ofHex: settings.required("sha256", example: "what `printf %s \"$SECRET\" | sha256sum` prints"))
+        // It travels in a header, before the dot that ends it.
+        if !id.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ".") }) {
+            settings.mistake("id", "must be printable ASCII without dot and space")
+        }
+        let digest = bytes(ofHex: settings.required("sha256", example: "what `\(digesting)` prints"))
         if digest?.count != 32 { settings.mistake("sha256", "must be 64 hex digits") }
+        if let digest, unusableDigests.contains(digest) {
+            settings.mistake(
+                "sha256",
+                "is of no secret, or of an example's: make one (openssl rand -hex 32), and put in what `\(digesting)` "
+                    + "prints")
+        }
         let scopes = settings.strings("scopes") ?? []
         if scopes.isEmpty { settings.mistake("scopes", "must name at least one of submit, read") }
         for scope in scopes where !["submit", "read"].contains(scope) {
@@ -42,6 +53,15 @@ extension TellerConfiguration {
         settings.refuseUnknownKeys()
         return caller
     }
+
+    private static let digesting = "printf %s \"$secret\" | sha256sum"
+
+    /// All zeros; what a pipe into sha256sum makes of a variable that is not set; and the word that the documentation
+    /// has in the place of a secret.
+    private static let unusableDigests: Set<[UInt8]> = [
+        [UInt8](repeating: 0, count: 32), Digest.sha256(Array("".utf8)), Digest.sha256(Array("\n".utf8)),
+        Digest.sha256(Array("SECRET".utf8)), Digest.sha256(Array("SECRET\n".utf8)),
+    ]
 
     private static func bytes(ofHex text: String) -> [UInt8]? {
         let digits = Array(text.utf8)
@@ -81,8 +101,15 @@ extension TellerConfiguration {
 
     private static func sandbox(_ settings: Settings) -> SandboxPolicy {
         let players = settings.strings("players") ?? []
+        let credit = settings.string("credit") ?? "nobody"
         defer { settings.refuseUnknownKeys() }
-        switch settings.string("credit") ?? "nobody" {
+        if credit == "listed", players.isEmpty {
+            settings.warning(
+                "players", "names nobody, so nobody is credited: name the testers, or set credit to nobody")
+        } else if credit != "listed", !players.isEmpty {
+            settings.warning("players", "has no effect, since sandbox.credit is not listed")
+        }
+        switch credit {
         case "nobody": return .nobody
         case "everybody": return .everybody
         case "listed":
@@ -135,7 +162,9 @@ extension TellerConfiguration {
         defer { settings.refuseUnknownKeys() }
         let names = settings.strings("packageNames") ?? []
         let packages = names.compactMap { PackageName(rawValue: $0) }
-        if packages.count != names.count { settings.mistake("packageNames", "must be Android package names") }
+        if packages.count != names.count {
+            settings.mistake("packageNames", "must be Android package names, made of \(PackageName.alphabet)")
+        }
         let baseURL = settings.string("baseURL")
         let tokenURL = settings.string("tokenURL")
         let consume = settings.string("consume") ?? GoogleConfiguration.Consumption.server.rawValue

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import HTTP
 public import ServiceRuntime
 public import Verification
 
@@ -150,7 +151,11 @@ public struct TellerConfiguration: Sendable {
         api = Self.api(root.section("api"))
         worker = Self.worker(root.section("worker"))
         verification = Self.verification(root)
-        proxyURL = root.string("proxy")
+        // An empty one in the environment undoes the file's.
+        proxyURL = root.string("proxy").flatMap { $0.isEmpty ? nil : $0 }
+        if let proxyURL, !HTTPClient.Configuration.isProxy(proxyURL) {
+            root.mistake("proxy", "must be http://host:port, for example http://proxy.internal:3128")
+        }
         certificateAuthoritiesPath = root.string("certificateAuthoritiesFile")
         if certificateAuthoritiesPath != nil, root.notes.part == .whole {
             if let pem = root.textFile("certificateAuthoritiesFile"), !pem.contains("-----BEGIN CERTIFICATE-----") {
@@ -219,6 +224,16 @@ public struct ListenAddress: Sendable, Equatable {
         guard host == "localhost" || Self.isNumeric(host) else { return nil }
         self.host = host
         self.port = port
+    }
+
+    /// Whether servers at both cannot be started beside each other; never, where a port is free to choose.
+    ///
+    /// Addresses are compared as they are written: the second spelling of one is found out by the system at the start.
+    public func overlaps(_ other: ListenAddress) -> Bool {
+        guard port == other.port, port != 0 else { return false }
+        let hosts = [host, other.host].map { $0 == "localhost" ? "127.0.0.1" : $0 }
+        if hosts[0] == hosts[1] || hosts.contains("::") { return true }
+        return hosts.contains("0.0.0.0") && !hosts.contains { $0.contains(":") }
     }
 
     private static func isNumeric(_ host: String) -> Bool {
