@@ -1,4 +1,3 @@
-import Foundation
 import Jobs
 import Redis
 import ServiceRuntime
@@ -9,7 +8,7 @@ import ServiceRuntime
 public struct LabRedis: Sendable {
     /// `redis://[user[:password]@]host:port[/db]` or `unix:///path`.
     public var url: String
-    /// The password, when it is not in the URL.
+    /// The password as it is, when it is not in the URL.
     public var password: String?
 
     /// Names a Redis.
@@ -20,21 +19,10 @@ public struct LabRedis: Sendable {
 
     func configuration() throws(LabError) -> RedisConfiguration {
         do throws(RedisAddressError) {
-            return RedisConfiguration(address: try RedisAddress(url: urlWithPassword))
+            return RedisConfiguration(address: try RedisAddress(url: url, password: password))
         } catch {
             throw .redis(error.description)
         }
-    }
-
-    /// The password, percent-encoded, behind the user that the URL names, if any.
-    private var urlWithPassword: String {
-        guard let password, let scheme = url.range(of: "://") else { return url }
-        let encoded = password.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
-        let rest = url[scheme.upperBound...]
-        let at = rest.firstIndex(of: "@")
-        let user = at.map { rest[..<$0] } ?? ""
-        let place = at.map { rest[rest.index(after: $0)...] } ?? rest
-        return "\(url[..<scheme.upperBound])\(user):\(encoded)@\(place)"
     }
 
     /// Throws when this Redis is production, or cannot be asked.

@@ -13,9 +13,9 @@ public struct RedisAddress: Sendable, Equatable {
     /// The place to connect to.
     public let endpoint: Endpoint
     /// The ACL user; nil is the server's `default` user.
-    public private(set) var user: String?
+    public let user: String?
     /// The password; nil sends no AUTH.
-    private(set) var password: String?
+    let password: String?
     /// The database number for SELECT.
     public let database: Int
 
@@ -23,29 +23,28 @@ public struct RedisAddress: Sendable, Equatable {
     public init(_ endpoint: Endpoint, database: Int = 0) {
         self.endpoint = endpoint
         self.database = database
+        user = nil
+        password = nil
     }
 
     /// Reads a URL; every part is percent-decoded.
-    public init(url: String) throws(RedisAddressError) {
+    ///
+    /// - Parameters:
+    ///   - url: with a password, or with a user alone or none when there is `another`.
+    ///   - another: the password as it is, from a file of its own; counts instead of the URL's.
+    /// - Throws: ``RedisAddressError``, which names the part that is wrong.
+    public init(url: String, password another: String? = nil) throws(RedisAddressError) {
         guard let schemeEnd = url.firstRange(of: "://") else { throw .init("has no scheme: write redis://host:port") }
         let rest = url[schemeEnd.upperBound...]
         switch url[..<schemeEnd.lowerBound].lowercased() {
-        case "redis": try self.init(tcp: rest)
-        case "unix": try self.init(unix: rest)
+        case "redis": try self.init(tcp: rest, another)
+        case "unix": try self.init(unix: rest, another)
         case "rediss":
             throw .init(
                 "rediss:// (TLS) is not possible with the linked hiredis: "
                     + "run a tunnel (stunnel, ghostunnel) beside Teller and give its local address with redis://")
         default: throw .init("has an unknown scheme: write redis:// or unix://")
         }
-    }
-
-    /// The same place with other credentials, for passwords that come from a file of their own.
-    public func authenticated(user: String?, password: String) -> RedisAddress {
-        var copy = self
-        copy.user = user
-        copy.password = password
-        return copy
     }
 
     /// The URL with `***` for the password.
@@ -83,10 +82,10 @@ extension RedisAddress {
     /// `sockaddr_un.sun_path` with its terminating zero (unix(7)).
     static let socketPathBytesMax = 107
 
-    private init(tcp text: Substring) throws(RedisAddressError) {
+    private init(tcp text: Substring, _ another: String?) throws(RedisAddressError) {
         let (location, query) = Self.split(text, at: "?")
         let (authority, path) = Self.split(location, at: "/")
-        let (login, place) = try Self.login(of: authority)
+        let (login, place) = try Self.login(of: authority, another)
         let (host, port) = try Self.hostAndPort(place)
         endpoint = .tcp(host: host, port: port)
         let fromQuery = try Self.database(inQuery: query)
@@ -99,15 +98,11 @@ extension RedisAddress {
         password = login?.password
     }
 
-    private init(unix text: Substring) throws(RedisAddressError) {
+    private init(unix text: Substring, _ another: String?) throws(RedisAddressError) {
         let (location, query) = Self.split(text, at: "?")
         guard let slash = location.firstIndex(of: "/") else { throw .init("has no socket path: write unix:///path") }
-        var login: (user: String?, password: String)?
-        if slash != location.startIndex {
-            let authority = location[..<slash]
-            guard authority.last == "@" else { throw .init("has a host before the socket path: write unix:///path") }
-            login = try Self.login(of: authority).login
-        }
+        let (login, place) = try Self.login(of: location[..<slash], another)
+        guard place.isEmpty else { throw .init("has a host before the socket path: write unix:///path") }
         let path = try Self.decoded(location[slash...])
         guard path.utf8.count > 1, path.utf8.count <= Self.socketPathBytesMax else {
             throw .init("has a socket path that is empty or longer than \(Self.socketPathBytesMax) bytes")
@@ -123,17 +118,20 @@ extension RedisAddress {
         return (text[..<index], text[text.index(after: index)...])
     }
 
+    /// What is before and after the @; the password `another` counts instead of the written one.
     private static func login(
-        of authority: Substring
+        of authority: Substring, _ another: String?
     ) throws(RedisAddressError) -> (login: (user: String?, password: String)?, place: Substring) {
-        guard let at = authority.lastIndex(of: "@") else { return (nil, authority) }
+        guard let at = authority.lastIndex(of: "@") else { return (another.map { (nil, $0) }, authority) }
         let place = authority[authority.index(after: at)...]
-        let (user, password) = split(authority[..<at], at: ":")
-        guard let password else {
+        let (user, written) = split(authority[..<at], at: ":")
+        let name = try decoded(user)
+        switch (another, written) {
+        case (let password?, _): return ((name.isEmpty ? nil : name, password), place)
+        case (nil, let password?): return ((name.isEmpty ? nil : name, try decoded(password)), place)
+        case (nil, nil):
             throw .init("has only one word before @: write user:password@, or :password@ for the default user")
         }
-        let name = try decoded(user)
-        return ((name.isEmpty ? nil : name, try decoded(password)), place)
     }
 
     private static func hostAndPort(_ place: Substring) throws(RedisAddressError) -> (String, Int) {

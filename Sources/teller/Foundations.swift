@@ -1,5 +1,4 @@
 import Commerce
-import Foundation
 import Glibc
 import Jobs
 import Ledger
@@ -126,7 +125,8 @@ struct Foundations {
 
     static func address(_ configuration: TellerConfiguration) throws -> RedisAddress {
         do {
-            return try RedisAddress(url: configuration.redis.url.text)
+            return try RedisAddress(
+                url: configuration.redis.url.text, password: configuration.redis.password?.text)
         } catch {
             throw UsageError("redis.url: \(error)")
         }
@@ -137,15 +137,25 @@ struct Foundations {
         _ arguments: Arguments, _ part: TellerConfiguration.Part
     ) throws -> (path: String?, TellerConfiguration?, TellerConfiguration.Findings) {
         let standard = "/etc/teller/teller.json"
-        var environment = ProcessInfo.processInfo.environment
+        var environment = environment
         let named = environment.removeValue(forKey: "TELLER_CONFIG")
-        let path =
-            arguments.string("config") ?? named
-            ?? (FileManager.default.isReadableFile(atPath: standard) ? standard : nil)
+        let path = arguments.string("config") ?? named ?? (access(standard, R_OK) == 0 ? standard : nil)
         let json = try path.map { try contents(ofFile: $0) } ?? []
         let (configuration, findings) = TellerConfiguration.read(
             json: json, environment: environment, part: part, readFile: contents(ofFile:))
         return (path, configuration, findings)
+    }
+
+    /// The environment of this process.
+    private static var environment: [String: String] {
+        var variables: [String: String] = [:]
+        var next = environ
+        while let variable = next.pointee {
+            let parts = String(cString: variable).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            if parts.count == 2 { variables[String(parts[0])] = String(parts[1]) }
+            next += 1
+        }
+        return variables
     }
 
     /// Reads a file, which may be a pipe or, if its name is "-" and that is allowed, standard input.

@@ -13,7 +13,8 @@ import Verification
         let read = Configured(Configured.json())
         #expect(read.mistakes.isEmpty && read.warnings.isEmpty)
         let configuration = try #require(read.configuration)
-        #expect(configuration.redis.url.text == "redis://teller:redis-s3cret%2F%3A%40@127.0.0.1:6379/3")
+        #expect(configuration.redis.url.text == "redis://teller@127.0.0.1:6379/3")
+        #expect(configuration.redis.password?.text == Configured.redisPassword)
         #expect(!configuration.redis.allowUnsafe)
         #expect(configuration.cataloguePath == "/etc/teller/catalogue.json")
         #expect(configuration.logLevel == .debug && configuration.logFormat == .json)
@@ -50,7 +51,7 @@ import Verification
                 "apple.verify: believes signatures alone: a refund since the signing goes unnoticed",
             ])
         let configuration = try #require(read.configuration)
-        #expect(configuration.redis.url.text == "redis://127.0.0.1:6379/0")
+        #expect(configuration.redis.url.text == "redis://127.0.0.1:6379/0" && configuration.redis.password == nil)
         #expect(configuration.api.listen == ListenAddress("127.0.0.1:8080"))
         #expect(configuration.api.operationsListen == ListenAddress("127.0.0.1:9090"))
         #expect(configuration.api.pendingMax == 1_000_000 && configuration.api.stopDeadline == .seconds(25))

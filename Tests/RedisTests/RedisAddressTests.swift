@@ -60,8 +60,14 @@ import Testing
         }
     }
 
-    @Test func takesThePasswordFromElsewhere() throws {
-        let address = try RedisAddress(url: "redis://h").authenticated(user: "api", password: "p")
-        #expect(try address == RedisAddress(url: "redis://api:p@h"))
+    /// As it is, also where a URL would need it percent-encoded.
+    @Test(arguments: [
+        ("redis://api@h", "redis://api:%2F%3A%40%25@h"), ("redis://api:other@h", "redis://api:%2F%3A%40%25@h"),
+        ("redis://h", "redis://:%2F%3A%40%25@h"), ("redis://@h:7/1", "redis://:%2F%3A%40%25@h:7/1"),
+        ("unix://api@/r.sock?db=2", "unix://api:%2F%3A%40%25@/r.sock?db=2"),
+        ("unix:///r.sock", "unix://:%2F%3A%40%25@/r.sock"),
+    ])
+    func takesThePasswordFromElsewhere(url: String, same: String) throws {
+        #expect(try RedisAddress(url: url, password: "/:@%") == RedisAddress(url: same))
     }
 }

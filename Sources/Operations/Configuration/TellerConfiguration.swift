@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import HTTP
 public import ServiceRuntime
@@ -12,8 +11,10 @@ public import Verification
 public struct TellerConfiguration: Sendable {
     /// Redis: where, with which password, and whether an unsafe one is put up with.
     public struct Redis: Sendable {
-        /// `redis://user@host:port/db` or `unix:///path`; contains the password when one is configured.
+        /// `redis://user@host:port/db` or `unix:///path`; contains the password when there is no file for it.
         public var url: Secret
+        /// The password, when it has a file of its own.
+        public var password: Secret?
         /// Go on although the server could lose acknowledged credits.
         public var allowUnsafe: Bool
     }
@@ -166,29 +167,16 @@ public struct TellerConfiguration: Sendable {
     }
 
     private static func redis(_ settings: Settings) -> Redis {
-        var url = settings.string("url") ?? "redis://127.0.0.1:6379/0"
-        if settings.string("passwordFile") != nil {
-            // One that cannot be read is a mistake of its own, and no reason to find fault with the URL.
-            url = withPassword(settings.textFile("passwordFile") ?? "unread", url) ?? url
+        let url = settings.string("url") ?? "redis://127.0.0.1:6379/0"
+        // One that cannot be read is a mistake of its own, and no reason to find fault with the URL.
+        let password = settings.string("passwordFile").map { _ in Secret(settings.textFile("passwordFile") ?? "unread")
         }
         let allowUnsafe = settings.flag("allowUnsafe")
         if allowUnsafe {
             settings.warning("allowUnsafe", "an unsafe Redis can lose purchases that were reported as credited")
         }
         settings.refuseUnknownKeys()
-        return Redis(url: Secret(url), allowUnsafe: allowUnsafe)
-    }
-
-    /// Puts a percent-encoded password behind the user of a Redis URL.
-    private static func withPassword(_ password: String, _ url: String) -> String? {
-        var allowed = CharacterSet.alphanumerics
-        allowed.insert(charactersIn: "-._~")
-        guard let encoded = password.addingPercentEncoding(withAllowedCharacters: allowed),
-            let scheme = url.range(of: "://")
-        else { return nil }
-        let rest = url[scheme.upperBound...]
-        guard let at = rest.firstIndex(of: "@") else { return "\(url[..<scheme.upperBound]):\(encoded)@\(rest)" }
-        return "\(url[..<scheme.upperBound])\(rest[..<at].prefix { $0 != ":" }):\(encoded)\(rest[at...])"
+        return Redis(url: Secret(url), password: password, allowUnsafe: allowUnsafe)
     }
 
     private static func worker(_ settings: Settings) -> Worker {
