@@ -37,7 +37,7 @@ struct Batches {
         settle = batch(
             JobScripts.settle, [running], [lifetime, channel, .string(keys.pendingPrefix)], keys: 1, arguments: 4)
         retry = batch(
-            JobScripts.retry, [running, .string(keys.pulse)], [lifetime, channel], keys: 2, arguments: 4)
+            JobScripts.retry, [running, .string(keys.pulse)], [lifetime, channel], keys: 2, arguments: 5)
         bury = batch(
             JobScripts.bury, [running, .string(keys.dead), .string(keys.deadIndex)], [lifetime, channel], keys: 1,
             arguments: 5)

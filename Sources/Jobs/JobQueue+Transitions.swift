@@ -44,18 +44,22 @@ extension JobQueue {
     /// Puts a job aside for `delay`, counted by Redis' clock; one attempt more stands in its header then.
     ///
     /// The delay should be jittered already. `status` is JSON whose first member is `"state"`, usually pending; nil leaves
-    /// the status alone. "credited" is published: there is more to do, but nobody need wait for it.
+    /// the status alone. With `isNews` it is published: there is more to do, but who waits will not want to wait for it.
     ///
     /// - Returns: Whether the lease was still this worker's; if not, nothing was changed.
     /// - Throws: As ``settle(_:status:followUps:)``.
-    public func retry(_ lease: Lease, after delay: Duration, status: [UInt8]?) async throws(RedisError) -> Bool {
+    public func retry(
+        _ lease: Lease, after delay: Duration, status: [UInt8]?, isNews: Bool = false
+    ) async throws(RedisError) -> Bool {
         let (statusKey, status) = try statusParts(lease, status)
         let retries = RedisArgument.string(keys.queue(lease.queue).retry)
         let milliseconds = max(0, delay.inMilliseconds)
         let answer = try await transition(lease) { () async throws(RedisError) in
             try await self.batches.retry.call(
                 keys: [retries, statusKey],
-                arguments: [.string(lease.id), .string(lease.submission ?? "-"), .int(milliseconds), status])
+                arguments: [
+                    .string(lease.id), .string(lease.submission ?? "-"), .int(milliseconds), status, isNews ? "1" : "",
+                ])
         }
         return finished(lease, answer.int == 1, .retried)
     }

@@ -224,7 +224,7 @@ final class ReceiptPipeline {
         if tally.refusals.isEmpty, !tally.mismatched.isEmpty {
             return try await reject(held, .productMismatch, credits: tally.mismatched)
         }
-        return try await reject(held, tally.refusals.mostCautious)
+        return try await reject(held, tally.refusals.mostCautious, credits: beside.credits)
     }
 
     // MARK: - Ends
@@ -239,7 +239,7 @@ final class ReceiptPipeline {
     }
 
     private func reject(
-        _ held: HeldReceipt, _ reason: RejectionReason, credits: [SubmissionStatus.Credit] = []
+        _ held: HeldReceipt, _ reason: RejectionReason, credits: [SubmissionStatus.Credit]
     ) async throws -> String {
         logger.info("receipt rejected", held.logFields(["reason": .string(reason.rawValue)]))
         let status = SubmissionStatus(.rejected, player: held.submission.player, reason: reason, credits: credits)
@@ -269,7 +269,7 @@ final class ReceiptPipeline {
         }
         let status = SubmissionStatus(
             .pending, player: held.submission.player, retryAfterMilliseconds: delay.inMilliseconds, credits: credits)
-        _ = try await jobs.retry(held.lease, after: delay, status: status.json)
+        _ = try await jobs.retry(held.lease, after: delay, status: status.json, isNews: !credits.isEmpty)
         return wait.cause.rawValue
     }
 
@@ -287,7 +287,8 @@ final class ReceiptPipeline {
             _ = try await jobs.bury(held.lease, reasons: ["duty-unknown", wait.cause.rawValue], status: status.json)
             return "dead"
         }
-        _ = try await jobs.retry(held.lease, after: delay(held.lease, atLeast: wait.after), status: status.json)
+        _ = try await jobs.retry(
+            held.lease, after: delay(held.lease, atLeast: wait.after), status: status.json, isNews: true)
         return wait.cause.rawValue
     }
 

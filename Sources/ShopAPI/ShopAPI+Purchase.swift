@@ -33,7 +33,11 @@ extension ShopAPI {
         }
         let deadline = ContinuousClock.now + wait
         var known = try await enqueue(submission, id, request.body)
-        while known.status.state == .pending, !isStopping, await waiters.wait(waiter, until: deadline) {
+        // Also news: one more purchase of an app receipt is credited, and another one keeps it open, perhaps for days.
+        let credits = known.status.credits.count
+        while known.status.state == .pending, known.status.credits.count == credits, !isStopping,
+            await waiters.wait(waiter, until: deadline)
+        {
             known = try await current(id) ?? known
         }
         if known.status.state == .pending { known = try await current(id) ?? known }
@@ -133,7 +137,9 @@ extension ShopAPI {
             let inWallet = try await inWallet(status)
             throw Refusal(reason, detail: reason.row.title + ".", submission: id, inWallet: inWallet)
         case .dead:
-            throw Refusal(.parked, detail: "It could not be verified for too long, or crashed workers.", submission: id)
+            throw Refusal(
+                .parked, detail: "It could not be verified for too long, or crashed workers.", submission: id,
+                inWallet: try await inWallet(status))
         }
     }
 

@@ -125,10 +125,15 @@ import Testing
                 try await worker.settle($0, status: statusJSON("credited"))
             }
             #expect(mine.allSatisfy { $0 })
+            // Put aside: told only when it is news.
+            let aside = try await worker.submitAndLease("0-6", on: bench.front())
+            #expect(try await worker.retry(aside, after: .zero, status: statusJSON("pending")))
+            let again = try #require(try await worker.lease(queue: "apple", max: 1).first)
+            #expect(try await worker.retry(again, after: .zero, status: statusJSON("pending"), isNews: true))
             _ = try await worker.bury(leases[4], reasons: [], status: statusJSON("dead"))
-            try await eventually("two messages") { messages.count == 2 }
+            try await eventually("three messages") { messages.count == 3 }
             #expect(messages[0].split(separator: "\n").sorted() == ["0-1", "0-2", "0-3", "0-4"])
-            #expect(messages[1] == "0-5")
+            #expect(messages[1...] == ["0-6", "0-5"])
             await subscriber.stop()
         }
     }

@@ -132,6 +132,7 @@ import Verification
             let named = Works.order(try works.emulator.appReceipt(of: [first.id, third.id]), "eve")
             let refused = try await works.submit(named)
             #expect(refused.summary == "409 belongs-to-another-player contact-support")
+            #expect(try refused.json?.elements("purchases").map { try $0.string("transactionId") } == [third.id])
             #expect(try await works.totals("eve") == [9000, 1, 3])
         }
     }

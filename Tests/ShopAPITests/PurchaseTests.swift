@@ -176,6 +176,28 @@ import Testing
         }
     }
 
+    /// Given up, or refused for what was asked about: what lay beside it is in the wallet all the same.
+    @Test(arguments: [SubmissionStatus.State.dead, .rejected])
+    func receiptThatEndsBadlyShowsWhatIsCredited(state: SubmissionStatus.State) async throws {
+        try await Shop.run { shop in
+            let location = try #require(try await shop.post(Shop.order()).http.header("Location"))
+            let lease = try await shop.lease()
+            let credits = [try await shop.credit("2000000000000024", try Shop.id(of: Shop.order()))]
+            let status = SubmissionStatus(
+                state, player: try PlayerID(validating: "ada"),
+                reason: state == .rejected ? .belongsToAnotherPlayer : nil, credits: credits)
+            _ = try await shop.worker.settle(lease, status: status.json)
+            let answer = try await shop.get(location)
+            #expect(
+                answer.summary
+                    == (state == .dead
+                        ? "503 parked contact-support" : "409 belongs-to-another-player contact-support"))
+            #expect(
+                try answer.json?.elements("purchases").map { try $0.string("transactionId") } == ["2000000000000024"])
+            #expect(try answer.json?.object("balances").int64("gems") == 550)
+        }
+    }
+
     /// While versions are exchanged one by one: never an error, and never "finish".
     @Test(arguments: [
         #"{"state":"rejected","userId":"ada","reason":"too-good-to-be-true"}"#, #"{"state":"unheard","userId":"ada"}"#,

@@ -124,6 +124,32 @@ import Testing
         }
     }
 
+    /// Who waits hears of it at once; who asks again, knowing that much, waits for more.
+    @Test func partialCreditEndsTheWaitOnce() async throws {
+        try await Shop.run { shop in
+            let id = try Shop.id(of: Shop.order())
+            func postpone(_ lease: Lease, _ credits: [SubmissionStatus.Credit], isNews: Bool = true) async throws {
+                let status = SubmissionStatus(.pending, player: try PlayerID(validating: "ada"), credits: credits)
+                _ = try await shop.worker.retry(lease, after: .zero, status: status.json, isNews: isNews)
+            }
+            async let first = shop.post(Shop.order(), wait: "wait=30")
+            try await eventually("the request to wait") { shop.waiting == 1 }
+            let one = try await shop.credit("2000000000000005", id)
+            try await postpone(try await shop.lease(), [one])
+            let partly = try await first
+            #expect(partly.summary == "202 pending keep")
+            #expect(try partly.json?.elements("purchases").count == 1)
+
+            async let second = shop.post(Shop.order(), wait: "wait=30")
+            try await eventually("the request to wait") { shop.waiting == 1 }
+            // The same again is no news.
+            try await postpone(try await shop.lease(), [one])
+            let other = try await shop.credit("2000000000000006", id)
+            try await postpone(try await shop.lease(), [one, other])
+            #expect(try await second.json?.elements("purchases").count == 2)
+        }
+    }
+
     @Test func wakeUpsForOthersAreNoAnswer() async throws {
         try await Shop.run { shop in
             async let answer = shop.post(Shop.order(), wait: "wait=1")
