@@ -67,10 +67,12 @@ public struct Catalogue: Sendable {
     ///
     /// The client's product id decides nothing; it must only not be wrong.
     public func match(_ sold: StoreProductID, for submission: ReceiptSubmission) -> ProductMatch {
-        guard let product = product(store: submission.store, storeProductID: sold) else { return .unknown }
+        guard let product = product(store: submission.store, storeProductID: sold) else {
+            return .unknown(sold.rawValue)
+        }
         guard let claimed = submission.product, claimed != product.id else { return .product(product) }
         // Whoever took the receipt knew that name: the catalogue has changed since, which is no fault of the player's.
-        return byID[claimed] == nil ? .unknown : .mismatch
+        return byID[claimed] == nil ? .unknown(claimed.rawValue) : .mismatch
     }
 }
 
@@ -78,9 +80,9 @@ public struct Catalogue: Sendable {
 public enum ProductMatch: Sendable {
     /// What the store sold, and the request names it or nothing.
     case product(Product)
-    /// What the store sold, or the request names, is missing in the catalogue: our mistake, so the purchase waits for a
-    /// new catalogue.
-    case unknown
+    /// What the store sold, or the request names, is missing in the catalogue under this name: our mistake, so the purchase
+    /// waits for a new catalogue.
+    case unknown(String)
     /// The request names another product than the store sold.
     case mismatch
 }

@@ -9,6 +9,8 @@ extension SubmissionStatus {
             writer.member("userId", player.rawValue)
             writer.member("reason", reason?.rawValue)
             writer.member("retryAfterMs", retryAfterMilliseconds)
+            writer.member("cause", cause?.rawValue)
+            writer.member("product", awaitedProduct)
             guard !credits.isEmpty else { return }
             writer.member(
                 "credits",
@@ -35,7 +37,9 @@ extension SubmissionStatus {
         for element in try view.optionalElements("credits") ?? [] { credits.append(try Credit(json: element)) }
         self.init(
             state, player: try view.identifier("userId", PlayerID.self), reason: reason,
-            retryAfterMilliseconds: try view.optionalInt64("retryAfterMs"), credits: credits)
+            retryAfterMilliseconds: try view.optionalInt64("retryAfterMs"),
+            cause: try view.optionalString("cause").flatMap(IndeterminateCause.init(rawValue:)),
+            awaitedProduct: try view.optionalString("product"), credits: credits)
     }
 }
 

@@ -56,18 +56,24 @@ public struct SubmissionStatus: Sendable, Equatable {
     public var reason: RejectionReason?
     /// When to ask again, in milliseconds.
     public var retryAfterMilliseconds: Int64?
+    /// What a pending submission waits for, or a dead one has waited for.
+    public var cause: IndeterminateCause?
+    /// The product that a human has to look for in the catalogue, when that is the cause.
+    public var awaitedProduct: String?
     /// What is in the wallet; a legacy receipt may hold several purchases.
     public var credits: [Credit]
 
     /// States what became of a submission.
     public init(
         _ state: State, player: PlayerID, reason: RejectionReason? = nil, retryAfterMilliseconds: Int64? = nil,
-        credits: [Credit] = []
+        cause: IndeterminateCause? = nil, awaitedProduct: String? = nil, credits: [Credit] = []
     ) {
         self.state = state
         self.player = player
         self.reason = reason
         self.retryAfterMilliseconds = retryAfterMilliseconds
+        self.cause = cause
+        self.awaitedProduct = awaitedProduct
         self.credits = credits
     }
 

@@ -17,9 +17,12 @@ public enum Verdict: Sendable {
     case awaitingPayment(knownKey: PurchaseKey? = nil)
     /// Unknown for now; try again after `retryAfter` (nil: after the usual backoff).
     ///
-    /// `duty` is as above; nil says that it is not known whether the store waits for anything.
+    /// `product` is what a human has to look for in the catalogue, when that is the cause: as the store calls it, or as the
+    /// request does when the store could not be asked. `duty` is as above; nil says that it is not known whether the store
+    /// waits for anything.
     case indeterminate(
-        retryAfter: Duration? = nil, cause: IndeterminateCause, knownKey: PurchaseKey? = nil, duty: StoreDuty? = nil)
+        retryAfter: Duration? = nil, cause: IndeterminateCause, product: String? = nil, knownKey: PurchaseKey? = nil,
+        duty: StoreDuty? = nil)
     /// A legacy app receipt holds several purchases, and each has its own verdict; none of them is `several` again.
     ///
     /// No part answers for another: the good ones are credited, and the receipt is not over while one is open.
@@ -32,7 +35,7 @@ public enum Verdict: Sendable {
         switch self {
         case .verified(let purchase): purchase.key
         case .several: nil
-        case .rejected(_, let key, _), .awaitingPayment(let key), .indeterminate(_, _, let key, _): key
+        case .rejected(_, let key, _), .awaitingPayment(let key), .indeterminate(_, _, _, let key, _): key
         }
     }
 }

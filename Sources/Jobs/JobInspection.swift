@@ -68,6 +68,15 @@ extension JobQueue {
             oldestBare: Self.bare([values[4], values[5]], now))
     }
 
+    /// The statuses of submissions whose jobs wait for their retry: of the `sample` that are due first, and the last ones.
+    public func waitingStatuses(in queue: String, sample: Int = 100) async throws(RedisError) -> [[UInt8]] {
+        try Self.check(queue: queue)
+        return try await redis.evaluate(
+            JobScripts.waiting, keys: [meta, .string(keys.queue(queue).retry)],
+            arguments: [incarnationArgument, .string(keys.status("")), .int(Int64(max(1, sample)))], idempotent: true
+        ).elements?.compactMap(\.bytes) ?? []
+    }
+
     /// All registered workers, the longest silent first.
     public func workers() async throws(RedisError) -> [WorkerState] {
         let now = try await serverNow()

@@ -19,6 +19,7 @@ enum JobScripts {
     static let reap = script("reap", PackageResources.reap_lua)
     static let replay = script("replay", PackageResources.replay_lua)
     static let drop = script("drop", PackageResources.drop_lua)
+    static let waiting = script("waiting", PackageResources.waiting_lua)
 
     private static func script(_ name: String, _ body: [UInt8]) -> RedisScript {
         let text = String(decoding: body, as: UTF8.self)

@@ -1,3 +1,4 @@
+import Commerce
 public import Jobs
 import ServiceRuntime
 
@@ -9,8 +10,22 @@ public struct StatusReport: Sendable {
     public let workers: [WorkerState]
     /// Dead letters.
     public let dead: Int
+    /// What receipts wait for, the most frequent first.
+    public let waits: [Wait]
     /// Submissions settled per second while the report was made; nil when that was not listened for.
     public let settledPerSecond: Double?
+
+    /// What some receipts of a queue wait for.
+    public struct Wait: Sendable, Equatable {
+        /// The queue.
+        public let queue: String
+        /// An `IndeterminateCause`.
+        public let cause: String
+        /// What to look for in the catalogue, when that is the cause.
+        public let product: String?
+        /// How many of the up to 200 receipts that were looked at.
+        public let receipts: Int
+    }
 
     /// The queues a report shows, in this order.
     public static let queueNames = ["apple", "google", "google-duty"]
@@ -19,13 +34,29 @@ public struct StatusReport: Sendable {
     @LoopActor
     public static func read(_ jobs: JobQueue, settledPerSecond: Double? = nil) async throws -> StatusReport {
         var queues: [QueueDepth] = []
-        for name in queueNames { queues.append(try await jobs.depth(of: name)) }
+        var waits: [Wait] = []
+        for name in queueNames {
+            queues.append(try await jobs.depth(of: name))
+            waits += self.waits(in: name, try await jobs.waitingStatuses(in: name))
+        }
         return StatusReport(
-            queues: queues, workers: try await jobs.workers(), dead: try await jobs.deadCount(),
+            queues: queues, workers: try await jobs.workers(), dead: try await jobs.deadCount(), waits: waits,
             settledPerSecond: settledPerSecond)
     }
 
-    /// The report for people: aligned columns, oldest ages, and a last line that says what needs a human.
+    private static func waits(in queue: String, _ statuses: [[UInt8]]) -> [Wait] {
+        var counts: [[String?]: Int] = [:]
+        for bytes in statuses {
+            let status = try? SubmissionStatus(json: JSONView.parse(bytes))
+            if let status, let cause = status.cause {
+                counts[[cause.rawValue, status.awaitedProduct], default: 0] += 1
+            }
+        }
+        return counts.map { Wait(queue: queue, cause: $0.key[0] ?? "", product: $0.key[1], receipts: $0.value) }
+            .sorted { ($1.receipts, $0.cause, $0.product ?? "") < ($0.receipts, $1.cause, $1.product ?? "") }
+    }
+
+    /// The report for people: aligned columns, oldest ages, what receipts wait for, and what needs a human.
     public var text: String {
         var table = TextTable([
             "queue", "pending", "oldest", "arrived", "oldest", "retry", "next due", "suspects",
@@ -43,6 +74,11 @@ public struct StatusReport: Sendable {
             crew.add([worker.worker, "\(worker.running)", beat])
         }
         var lines = [table.text, "", workers.isEmpty ? "No worker is running." : crew.text, ""]
+        if !waits.isEmpty {
+            var reasons = TextTable(["queue", "waits for", "product", "receipts seen"])
+            for wait in waits { reasons.add([wait.queue, wait.cause, wait.product ?? "-", "\(wait.receipts)"]) }
+            lines += [reasons.text, ""]
+        }
         if let settledPerSecond {
             lines.append("settled: \(settledPerSecond.rounded(toPlaces: 1)) submissions a second")
         }
@@ -56,6 +92,7 @@ public struct StatusReport: Sendable {
         writer.object { writer in
             writer.member("queues", array: { writer in for queue in queues { writer.object { $0.queue(queue) } } })
             writer.member("workers", array: { writer in for worker in workers { writer.object { $0.worker(worker) } } })
+            writer.member("waits", array: { writer in for wait in waits { writer.object { $0.wait(wait) } } })
             writer.member("dead", dead)
             writer.member("settledPerSecond", settledPerSecond)
         }
@@ -92,6 +129,13 @@ extension JSONWriter {
         member("retry", queue.retry)
         member("nextRetryMs", queue.nextRetry?.inMilliseconds)
         member("suspects", queue.suspects)
+    }
+
+    fileprivate mutating func wait(_ wait: StatusReport.Wait) {
+        member("queue", wait.queue)
+        member("cause", wait.cause)
+        member("product", wait.product)
+        member("receipts", wait.receipts)
     }
 
     fileprivate mutating func worker(_ worker: WorkerState) {

@@ -120,7 +120,8 @@ final class ReceiptPipeline {
         switch verdict {
         case .rejected(let reason, _, _): tally.refusals.append(reason)
         case .awaitingPayment: tally.isUnpaid = true
-        case .indeterminate(let after, let cause, _, _): tally.open = tally.open ?? Wait(after: after, cause: cause)
+        case .indeterminate(let after, let cause, let product, _, _):
+            tally.open = tally.open ?? Wait(after: after, cause: cause, product: product)
         case .verified, .several: preconditionFailure("handled before")
         }
     }
@@ -138,9 +139,9 @@ final class ReceiptPipeline {
         tally.credits.append(credit)
         switch await verdictOnDuty(verdict, entry, held) {
         case .verified(let purchase): if let duty = purchase.duty { tally.duties.append(duty) }
-        case .rejected(_, _, let duty?), .indeterminate(_, _, _, let duty?): tally.duties.append(duty)
-        case .indeterminate(let after, let cause, _, nil) where held.submission.store == .googlePlay:
-            tally.unknownDuty = Wait(after: after, cause: cause)
+        case .rejected(_, _, let duty?), .indeterminate(_, _, _, _, let duty?): tally.duties.append(duty)
+        case .indeterminate(let after, let cause, let product, _, nil) where held.submission.store == .googlePlay:
+            tally.unknownDuty = Wait(after: after, cause: cause, product: product)
         case .rejected, .awaitingPayment, .indeterminate, .several: break
         }
     }
@@ -258,17 +259,21 @@ final class ReceiptPipeline {
         _ held: HeldReceipt, _ wait: Wait, credits: [SubmissionStatus.Credit]
     ) async throws -> String {
         noteAge(held.lease)
+        if let product = wait.product { metrics.countAwaited(product, wait.cause) }
         guard !isOverdue(held.lease) else {
-            return try await bury(held, ["no-answer", wait.cause.rawValue], credits: credits)
+            return try await bury(held, ["no-answer"] + wait.reasons, wait, credits: credits)
         }
         let delay = delay(held.lease, atLeast: wait.after)
         if held.lease.isWorthALine {
             logger.info(
                 "receipt postponed",
-                held.logFields(["cause": .string(wait.cause.rawValue), "delayMs": .milliseconds(delay)]))
+                held.logFields([
+                    "cause": .string(wait.reasons.joined(separator: " ")), "delayMs": .milliseconds(delay),
+                ]))
         }
         let status = SubmissionStatus(
-            .pending, player: held.submission.player, retryAfterMilliseconds: delay.inMilliseconds, credits: credits)
+            .pending, player: held.submission.player, retryAfterMilliseconds: delay.inMilliseconds, cause: wait.cause,
+            awaitedProduct: wait.product, credits: credits)
         _ = try await jobs.retry(held.lease, after: delay, status: status.json, isNews: !credits.isEmpty)
         return wait.cause.rawValue
     }
@@ -284,7 +289,7 @@ final class ReceiptPipeline {
         let status = SubmissionStatus(.credited, player: held.submission.player, credits: credits)
         guard !isOverdue(held.lease) else {
             logger.error("store duty unknown", held.logFields(["cause": .string(wait.cause.rawValue)]))
-            _ = try await jobs.bury(held.lease, reasons: ["duty-unknown", wait.cause.rawValue], status: status.json)
+            _ = try await jobs.bury(held.lease, reasons: ["duty-unknown"] + wait.reasons, status: status.json)
             return "dead"
         }
         _ = try await jobs.retry(
@@ -293,10 +298,11 @@ final class ReceiptPipeline {
     }
 
     private func bury(
-        _ held: HeldReceipt, _ reasons: [String], credits: [SubmissionStatus.Credit]
+        _ held: HeldReceipt, _ reasons: [String], _ wait: Wait? = nil, credits: [SubmissionStatus.Credit]
     ) async throws -> String {
         logger.error("receipt buried", held.logFields(["reason": .string(reasons.joined(separator: ", "))]))
-        let status = SubmissionStatus(.dead, player: held.submission.player, credits: credits)
+        let status = SubmissionStatus(
+            .dead, player: held.submission.player, cause: wait?.cause, awaitedProduct: wait?.product, credits: credits)
         _ = try await jobs.bury(held.lease, reasons: reasons, status: status.json)
         return "dead"
     }
@@ -383,6 +389,11 @@ private struct Tally {
 private struct Wait {
     let after: Duration?
     let cause: IndeterminateCause
+    /// What to look for in the catalogue.
+    let product: String?
+
+    /// For people who look at a dead letter.
+    var reasons: [String] { [cause.rawValue] + (product.map { [$0] } ?? []) }
 }
 
 extension [RejectionReason] {

@@ -1,15 +1,22 @@
+import Commerce
 import ServiceRuntime
 
 /// What a worker counts.
 ///
-/// Labels are closed sets (queue, outcome): never an id, never a receipt.
+/// Labels are closed sets (queue, outcome): never a player's or purchase's id, never a receipt. Products that the catalogue
+/// lacks are an open one, so only the first ``productsMax`` have a series of their own.
 @LoopActor
-struct WorkerMetrics {
+final class WorkerMetrics {
+    static let productsMax = 50
+
+    private let metrics: Metrics
+    private var awaited: [String: CounterFamily] = [:]
     private let outcomes: [(queue: String, counters: CounterFamily)]
     private let late: CounterFamily
     let settleSeconds: Histogram
 
     init(_ metrics: Metrics) {
+        self.metrics = metrics
         settleSeconds = metrics.histogram(
             "teller_receipt_seconds", "From the lease of a receipt to its settled result.")
         late = CounterFamily(
@@ -26,6 +33,19 @@ struct WorkerMetrics {
     }
 
     func countLate(queue: String) { late.increment(queue) }
+
+    /// Called for every attempt on a receipt that waits for this product of the catalogue.
+    func countAwaited(_ product: String, _ cause: IndeterminateCause) {
+        let product = awaited[product] != nil || awaited.count < Self.productsMax ? product : "other"
+        let counters =
+            awaited[product]
+            ?? CounterFamily(
+                metrics, "teller_receipts_awaiting_product_total",
+                "Attempts on receipts that wait for a product which the catalogue lacks, or lists wrongly.",
+                label: "cause", labels: ["product": product])
+        awaited[product] = counters
+        counters.increment(cause.rawValue)
+    }
 
     func count(queue: String, outcome: String) {
         for known in outcomes where known.queue == queue { known.counters.increment(outcome) }

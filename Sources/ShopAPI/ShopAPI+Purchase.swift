@@ -137,9 +137,13 @@ extension ShopAPI {
             let inWallet = try await inWallet(status)
             throw Refusal(reason, detail: reason.row.title + ".", submission: id, inWallet: inWallet)
         case .dead:
+            let cause = [status.cause?.rawValue, status.awaitedProduct].compactMap { $0 }.joined(separator: " ")
             throw Refusal(
-                .parked, detail: "It could not be verified for too long, or crashed workers.", submission: id,
-                inWallet: try await inWallet(status))
+                .parked,
+                detail: cause.isEmpty
+                    ? "It could not be verified for too long, or crashed workers."
+                    : "It has waited too long: \(cause).",
+                submission: id, inWallet: try await inWallet(status))
         }
     }
 
@@ -179,6 +183,8 @@ extension ShopAPI {
             writer.member("submissionId", id.rawValue)
             writer.member("retryAfterMs", max(status.retryAfterMilliseconds ?? 1000, 1000))
             writer.member("clientAction", ClientAction.keep.rawValue)
+            writer.member("cause", status.cause?.rawValue)
+            writer.member("product", status.awaitedProduct)
             inWallet?.write(to: &writer)
         }
         var response = OutgoingResponse.json(202, writer.bytes)

@@ -48,8 +48,8 @@ import Testing
 
     /// What the store sold decides; what the request says must only not be wrong.
     @Test(arguments: [
-        ("a", "a", "product"), (nil, "a", "product"), ("b", "a", "mismatch"), ("b", "gone", "unknown"),
-        ("renamed_since", "a", "unknown"),
+        ("a", "a", "product"), (nil, "a", "product"), ("b", "a", "mismatch"), ("b", "gone", "unknown ios.gone"),
+        ("renamed_since", "a", "unknown renamed_since"),
     ]) func holdsTheRequestAgainstWhatTheStoreSold(named: String?, sold: String, expected: String) throws {
         let json = ["a", "b"].map {
             #"{"productId":"\#($0)","type":"iap_consumable","storeProductId":{"ios":"ios.\#($0)"},"displayName":"P","gemAmount":1}"#
@@ -61,7 +61,7 @@ import Testing
         let match: String =
             switch catalogue.match(try StoreProductID(validating: "ios." + sold), for: submission) {
             case .product(let product): product.id.rawValue == "a" ? "product" : "another"
-            case .unknown: "unknown"
+            case .unknown(let name): "unknown " + name
             case .mismatch: "mismatch"
             }
         #expect(match == expected)

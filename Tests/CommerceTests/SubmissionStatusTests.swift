@@ -23,6 +23,9 @@ import Testing
             SubmissionStatus(.rejected, player: player, reason: .belongsToAnotherPlayer),
             SubmissionStatus(.awaitingPayment, player: player),
             SubmissionStatus(.dead, player: player),
+            SubmissionStatus(
+                .pending, player: player, retryAfterMilliseconds: 2_000, cause: .unknownProduct,
+                awaitedProduct: "com.mygame.gems.500"),
         ]
     }
 

@@ -1,3 +1,4 @@
+import Commerce
 import Jobs
 import Redis
 import ServiceRuntime
@@ -13,10 +14,39 @@ import Testing
             let report = try await StatusReport.read(bench.jobs)
             #expect(report.text.contains("No worker is running.") && report.text.contains("dead letters: none"))
             #expect(!report.text.contains("settled"))
+            #expect(report.waits.isEmpty && !report.text.contains("waits for"))
             let json = try JSONView.parse(report.json)
             #expect(try json.elements("queues").map { try $0.string("queue") } == ["apple", "google", "google-duty"])
             #expect(try json.elements("workers").isEmpty && json.int64("dead") == 0)
             #expect(json["settledPerSecond"] == nil)
+        }
+    }
+
+    @Test func whatReceiptsWaitForIsCounted() async throws {
+        try await Bench.run { bench in
+            let ada = try PlayerID(validating: "ada")
+            let waits: [(IndeterminateCause, String?)] = [
+                (.unknownProduct, "gems_1"), (.storeThrottled, nil), (.unknownProduct, "gems_1"),
+                (.misconfiguredProduct, "doubler"),
+            ]
+            for (number, wait) in waits.enumerated() {
+                try await bench.enqueue("s-\(number)")
+                let lease = try #require(try await bench.worker.lease(queue: "apple", max: 1).first)
+                let status = SubmissionStatus(.pending, player: ada, cause: wait.0, awaitedProduct: wait.1)
+                _ = try await bench.worker.retry(lease, after: .seconds(60), status: status.json)
+            }
+            let report = try await StatusReport.read(bench.jobs)
+            #expect(
+                report.waits == [
+                    .init(queue: "apple", cause: "unknown-product", product: "gems_1", receipts: 2),
+                    .init(queue: "apple", cause: "misconfigured-product", product: "doubler", receipts: 1),
+                    .init(queue: "apple", cause: "store-throttled", product: nil, receipts: 1),
+                ])
+            let lines = report.text.split(separator: "\n")
+            #expect(lines.contains { $0.contains("unknown-product") && $0.contains("gems_1") && $0.contains("2") })
+            #expect(try JSONView.parse(report.json).elements("waits").first?.string("product") == "gems_1")
+            // Of many jobs both ends are looked at, each job once.
+            #expect(try await bench.jobs.waitingStatuses(in: "apple", sample: 1).count == 2)
         }
     }
 

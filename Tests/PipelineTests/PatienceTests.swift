@@ -97,6 +97,42 @@ import Verification
         }
     }
 
+    /// Goal: whoever is called finds the product that receipts wait for, wherever they look.
+    ///
+    /// Method: one that the catalogue does not have, and one that it lists with another type than Apple.
+    @Test(arguments: [
+        ("brand_new", "Consumable", "brand_new", "unknown-product"),
+        ("doubler", "Consumable", "com.mygame.doubler", "misconfigured-product"),
+    ])
+    func productThatTheCatalogueIsWrongAboutIsNamed(
+        product: String, type: String, name: String, cause: String
+    ) async throws {
+        var plan = Works.Plan()
+        plan.retry.horizon = .milliseconds(300)
+        // Some seconds in which it can be seen waiting.
+        plan.retry.attemptsMin = 40
+        try await Works.run(plan) { works in
+            let order = Works.order(try works.buy(.apple, product) { $0.type = type }.receipt, product: nil)
+            _ = try await works.submit(order, wait: 0)
+            try await eventually("the answer to say what it waits for") {
+                try await works.poll(order).text("cause") != nil
+            }
+            let pending = try await works.poll(order)
+            #expect(pending.text("cause") == cause && pending.text("product") == name)
+            try await eventually("the job to be seen waiting") {
+                guard let waits = try await works.jobs.waitingStatuses(in: "apple").first else { return false }
+                return try SubmissionStatus(json: JSONView.parse(waits)).awaitedProduct == name
+            }
+            try await eventually(within: .seconds(30), "a dead letter") { try await works.jobs.deadCount() == 1 }
+            #expect(try await works.jobs.deadLetters().first?.reasons == ["no-answer", cause, name])
+            let parked = try await works.poll(order)
+            #expect(parked.summary == "503 parked contact-support")
+            #expect(parked.text("detail")?.contains("\(cause) \(name)") == true)
+            let series = #"teller_receipts_awaiting_product_total{cause="\#(cause)",product="\#(name)"}"#
+            #expect(works.metrics.render().contains(series))
+        }
+    }
+
     @Test func unansweredReceiptBecomesADeadLetterAndAReplayCreditsIt() async throws {
         var plan = Works.Plan()
         plan.retry.horizon = .milliseconds(300)
@@ -193,7 +229,7 @@ import Verification
                 return status?.state == .pending && status?.credits.count == 1
             }
             try await eventually(within: .seconds(30), "a dead letter") { try await works.jobs.deadCount() == 1 }
-            #expect(try await works.jobs.deadLetters().first?.reasons == ["no-answer", "unknown-product"])
+            #expect(try await works.jobs.deadLetters().first?.reasons == ["no-answer", "unknown-product", "brand_new"])
             let status = try #require(try await works.status(of: order))
             #expect(status.state == .dead && status.credits.map(\.transactionID) == [purchases[2].id])
         }

@@ -82,7 +82,7 @@ import Testing
             #expect((verdict.purchases.first?.key ?? verdict.knownKey)?.text == "apple:Production:42")
             // A restored consumable does not exist: the catalogue is wrong, and a human must say so.
             let isAbsurd = id != original && type == "iap_consumable"
-            #expect(verdict.summary.hasPrefix(isAbsurd ? "open our-configuration" : "verified"))
+            #expect(verdict.summary.hasPrefix(isAbsurd ? "open misconfigured-product" : "verified"))
         }
     }
 
@@ -157,7 +157,8 @@ import Testing
 
     @Test func unknownProductWaitsAndUnclaimedOnesAreLeftOut() async throws {
         let only = CannedStore(answers: answer([entry("com.mygame.gone", "5")]))
-        #expect(try await verdict(only, product: nil).summary == "open unknown-product")
+        let open = try await verdict(only, product: nil)
+        #expect(open.summary == "open unknown-product" && open.awaitedProduct == "com.mygame.gone")
         #expect(try await verdict(only, product: "gems_pack_tiny").summary == "open unknown-product")
         #expect(try await verdict(only).summary == "rejected product-mismatch")
         let known = CannedStore(answers: answer([entry("com.mygame.gems.500", "5")]))
@@ -168,6 +169,7 @@ import Testing
             #expect(wrong.summary == expected)
             guard case .several(let parts, _) = wrong else { throw CancellationError() }
             #expect(parts.map { $0.knownKey?.text } == ["apple:Production:5"])
+            #expect(parts.map(\.awaitedProduct) == [product == "gone" ? "gone" : nil])
         }
         // In a new shape: which product it is cannot be said, so neither that it is not the claimed one.
         let unreadable = CannedStore(answers: answer([#"{"product_id":{"id":"com.mygame.gems.500"}}"#]))

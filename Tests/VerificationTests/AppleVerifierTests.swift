@@ -61,7 +61,7 @@ import Testing
             (["type": "\"Auto-Renewable Subscription\""], nil, "rejected unsupported-product"),
             (["type": "\"Non-Renewing Subscription\""], nil, "rejected unsupported-product"),
             (["type": "\"Something New\""], nil, "open unknown-state"),
-            (["type": "\"Non-Consumable\""], nil, "open our-configuration"),
+            (["type": "\"Non-Consumable\""], nil, "open misconfigured-product"),
             (["type": "\"Non-Consumable\"", "originalTransactionId": nil], nil, "open unknown-state"),
             (["productId": "\"com.mygame.gems.77\""], "gems_pack_medium", "open unknown-product"),
             (["productId": "\"com.mygame.gems.77\""], nil, "open unknown-product"),
@@ -311,6 +311,17 @@ import Testing
         let forged = try World.submission(try stranger.sign(Array(payload.json.utf8)))
         let verdict = try await World.verifier(.silent()).verify(forged, catalogue: try World.catalogue())
         #expect(verdict.summary == "rejected invalid-signature")
+    }
+
+    /// Somebody has to find it in the catalogue: as the store calls it, or the name that nobody knows.
+    @Test func openPurchaseNamesTheProductThatTheCatalogueIsWrongAbout() async throws {
+        for (changes, claimed, expected) in [
+            (["type": "\"Non-Consumable\""], nil, "com.mygame.gems.500"),
+            (["productId": "\"com.mygame.gone\""], nil, "com.mygame.gone"), ([:], "renamed_since", "renamed_since"),
+            (["type": "\"New\""], nil, nil),
+        ] as [([String: String?], String?, String?)] {
+            #expect(try await local(Payload(changes), product: claimed).awaitedProduct == expected)
+        }
     }
 
     @Test func deploymentWithoutAppleKeepsItsReceipts() async throws {

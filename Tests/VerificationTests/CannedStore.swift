@@ -205,7 +205,7 @@ extension Verdict {
             claimed.map(\.summary).joined(separator: "; ") + others.map { " | " + $0.summary }.joined()
         case .rejected(let reason, _, _): "rejected \(reason.rawValue)"
         case .awaitingPayment: "awaiting payment"
-        case .indeterminate(_, let cause, _, _): "open \(cause.rawValue)"
+        case .indeterminate(_, let cause, _, _, _): "open \(cause.rawValue)"
         }
     }
 
@@ -221,13 +221,18 @@ extension Verdict {
     var duty: StoreDuty? {
         switch self {
         case .verified(let purchase): purchase.duty
-        case .rejected(_, _, let duty), .indeterminate(_, _, _, let duty): duty
+        case .rejected(_, _, let duty), .indeterminate(_, _, _, _, let duty): duty
         case .awaitingPayment, .several: nil
         }
     }
 
     var retryAfter: Duration? {
-        if case .indeterminate(let delay, _, _, _) = self { delay } else { nil }
+        if case .indeterminate(let delay, _, _, _, _) = self { delay } else { nil }
+    }
+
+    /// What a human has to look for in the catalogue.
+    var awaitedProduct: String? {
+        if case .indeterminate(_, _, let product, _, _) = self { product } else { nil }
     }
 }
 

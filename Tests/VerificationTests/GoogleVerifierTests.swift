@@ -213,12 +213,13 @@ import Testing
     }
 
     @Test func productOutsideTheCatalogueWaitsForOne() async throws {
-        #expect(try await verdict(.silent(), product: "gems_pack_tiny").summary == "open unknown-product")
+        let unasked = try await verdict(.silent(), product: "gems_pack_tiny")
+        #expect(unasked.summary == "open unknown-product" && unasked.awaitedProduct == "gems_pack_tiny")
         let json = #"{"productId":"gems_1","purchaseToken":"\#(PlayPurchase.token)"}"#
         let store = CannedStore(answers: PlayPurchase().answer)
         let open = try await verdict(store, token: json, product: nil)
         #expect(open.summary == "open unknown-product" && open.duty?.kind == .googleAcknowledge)
-        #expect(open.duty?.storeProductID.rawValue == "gems_1")
+        #expect(open.duty?.storeProductID.rawValue == "gems_1" && open.awaitedProduct == "gems_1")
         // Also when it needs none: no duty would mean that nobody knows.
         let done = CannedStore(answers: PlayPurchase(["acknowledgementState": "1"]).answer)
         #expect(try await verdict(done, token: json, product: nil).duty?.kind == .googleAcknowledge)

@@ -76,8 +76,9 @@ struct AppleJudge: Sendable {
         }
         if Kind(transaction.type) == .subscription { return .rejected(.unsupportedProduct, knownKey: key) }
         switch rules.catalogue.match(transaction.productID, for: rules.submission) {
-        case .unknown:
-            return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
+        case .unknown(let name):
+            return .indeterminate(
+                retryAfter: limits.parkedDelay, cause: .unknownProduct, product: name, knownKey: key)
         case .mismatch:
             return .rejected(.productMismatch, knownKey: key)
         case .product(let product):
@@ -94,7 +95,7 @@ struct AppleJudge: Sendable {
         if product.type == .subscription { return .rejected(.unsupportedProduct, knownKey: key) }
         guard product.type == (isConsumable ? .consumable : .nonConsumable) else {
             // The catalogue calls it otherwise than App Store Connect does: what it may grant is for a human to say.
-            return .indeterminate(retryAfter: limits.configurationDelay, cause: .ourConfiguration, knownKey: key)
+            return limits.misconfigured(transaction.productID, key: key)
         }
         let ownership = Ownership(transaction.inAppOwnershipType)
         switch ownership {
@@ -108,7 +109,7 @@ struct AppleJudge: Sendable {
             of: product, quantity: transaction.quantity, entitlementsOnly: ownership == .shared)
         {
         case .failure(let error):
-            return limits.verdict(on: error, key: key)
+            return limits.verdict(on: error, of: transaction.productID, key: key)
         case .success(let grants):
             // A shared product that gives nothing but currency gives the family nothing.
             if ownership == .shared, grants == Grants() { return .rejected(.familyShared, knownKey: key) }
@@ -126,14 +127,20 @@ struct AppleJudge: Sendable {
 
 extension VerificationLimits {
     /// A quantity that cannot be granted is never refused: the store took the money.
-    func verdict(on error: GrantError, key: PurchaseKey) -> Verdict {
+    func verdict(on error: GrantError, of product: StoreProductID, key: PurchaseKey) -> Verdict {
         switch error {
         case .quantityOutOfRange:
             .indeterminate(retryAfter: parkedDelay, cause: .unknownState, knownKey: key)
         case .amountTooLarge:
-            .indeterminate(retryAfter: configurationDelay, cause: .ourConfiguration, knownKey: key)
+            misconfigured(product, key: key)
         case .unsupportedType:
             .rejected(.unsupportedProduct, knownKey: key)
         }
+    }
+
+    /// A product that the catalogue lists, but not so that it can be granted.
+    func misconfigured(_ product: StoreProductID, key: PurchaseKey) -> Verdict {
+        .indeterminate(
+            retryAfter: configurationDelay, cause: .misconfiguredProduct, product: product.rawValue, knownKey: key)
     }
 }

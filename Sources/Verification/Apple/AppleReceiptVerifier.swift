@@ -80,11 +80,13 @@ final class AppleReceiptVerifier {
         }
         // Nothing is credited for a request that names nothing of what is here. What was credited before is known by its
         // key. A name that the catalogue does not have is no mismatch, as in `Catalogue.match`.
-        let isKnownName = judge.rules.submission.product.map { judge.rules.catalogue.product($0) != nil } ?? false
+        let named = judge.rules.submission.product
+        let isKnown = named.map { judge.rules.catalogue.product($0) != nil } ?? false
         let parts = unnamed.map { key in
-            isKnownName
+            isKnown
                 ? Verdict.rejected(.productMismatch, knownKey: key)
-                : .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
+                : .indeterminate(
+                    retryAfter: limits.parkedDelay, cause: .unknownProduct, product: named?.rawValue, knownKey: key)
         }
         return .several(claimed: parts, others: [])
     }

@@ -60,11 +60,12 @@ struct GoogleJudge: Sendable {
         default: return parked(key)
         }
         switch rules.catalogue.match(storeProductID, for: rules.submission) {
-        case .unknown:
+        case .unknown(let name):
             // Also of a purchase that needs no duty any more: repeating one is harmless, none would mean "not known".
             let least = StoreDuty(.googleAcknowledge, package: package, storeProductID: storeProductID, token: token)
             return .indeterminate(
-                retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key, duty: duty ?? least)
+                retryAfter: limits.parkedDelay, cause: .unknownProduct, product: name, knownKey: key,
+                duty: duty ?? least)
         case .mismatch:
             return .rejected(.productMismatch, knownKey: key, duty: duty)
         case .product(let product):
@@ -80,7 +81,7 @@ struct GoogleJudge: Sendable {
         guard quantity > 0 else { return .rejected(.refunded, knownKey: key) }
         switch PurchaseRules.grants(of: product, quantity: quantity) {
         case .failure(let error):
-            return limits.verdict(on: error, key: key)
+            return limits.verdict(on: error, of: storeProductID, key: key)
         case .success(let grants):
             let purchase = VerifiedPurchase(
                 key: key, store: .googlePlay, environment: kind == .test ? .sandbox : .production,

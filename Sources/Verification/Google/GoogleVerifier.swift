@@ -57,8 +57,9 @@ final class GoogleVerifier {
         let key = PurchaseKey.google(token: token)
         // Google's v1 API wants the product in the path; that it is the right one is what the answer says.
         guard let storeProductID = rules.catalogue.storeProductID(namedBy: rules.submission) else {
-            guard rules.submission.product != nil else { return .rejected(.malformedReceipt, knownKey: key) }
-            return .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownProduct, knownKey: key)
+            guard let named = rules.submission.product else { return .rejected(.malformedReceipt, knownKey: key) }
+            return .indeterminate(
+                retryAfter: limits.parkedDelay, cause: .unknownProduct, product: named.rawValue, knownKey: key)
         }
         var notHere = Failure(.ourConfiguration)
         for app in apps {
