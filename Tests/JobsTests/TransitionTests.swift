@@ -139,6 +139,7 @@ import Testing
     }
 
     /// Goal: who waits for a retry waits as long as was said, also when Redis's clock is set back meanwhile.
+    ///
     /// Method: it is the same as if all that was written before it came from an hour later.
     @Test @LoopActor func retriesDoNotSleepForTheTimeByWhichTheClockWasSetBack() async throws {
         try await Bench.run { bench in
