@@ -19,8 +19,8 @@ public struct Catalogue: Sendable {
     /// - Parameters:
     ///   - json: the content of the file, UTF-8.
     ///   - version: a text that changes with the content.
-    /// - Throws: `CatalogueError` with every mistake found: line and column when it is not JSON, the field's path and
-    ///   the reason when the shape is wrong.
+    /// - Throws: `CatalogueError` with every mistake, or the first ``Limits/catalogueFindingsMax``: line and column when
+    ///   it is not JSON; line, the field's path and the reason when the shape is wrong.
     public init(json: [UInt8], version: String = "") throws(CatalogueError) {
         guard json.count <= Limits.catalogueBytesMax else {
             throw CatalogueError([JSONError(reason: "is larger than \(Limits.catalogueBytesMax) bytes")])
@@ -39,8 +39,12 @@ public struct Catalogue: Sendable {
         var mistakes: [JSONError] = []
         var index = CatalogueIndex()
         for element in elements {
-            guard let product = Product.parse(element, mistakes: &mistakes) else { continue }
-            index.add(product, from: element, mistakes: &mistakes)
+            let before = mistakes.count
+            if let product = Product.parse(element, mistakes: &mistakes) {
+                index.add(product, from: element, mistakes: &mistakes)
+            }
+            for at in before..<mistakes.count { mistakes[at] = element.withLine(mistakes[at]) }
+            guard mistakes.count < Limits.catalogueFindingsMax else { break }
         }
         guard mistakes.isEmpty else { throw CatalogueError(mistakes) }
         products = index.products.enumerated().sorted { left, right in
@@ -85,6 +89,19 @@ public enum ProductMatch: Sendable {
     case unknown(String)
     /// The request names another product than the store sold.
     case mismatch
+}
+
+extension JSONView {
+    /// A mistake in this product with the line of its field, or of the product's first one when its own is missing.
+    fileprivate func withLine(_ mistake: JSONError) -> JSONError {
+        var line = (try? members().first).flatMap { self.line(of: $0.key) }
+        var object = self
+        for key in mistake.path.dropFirst(path.count).split(separator: ".").map(String.init) {
+            guard let member = object[key], let there = object.line(of: key) else { break }
+            (object, line) = (member, there)
+        }
+        return JSONError(reason: mistake.reason, path: mistake.path, line: line)
+    }
 }
 
 /// Products by their names while a catalogue is read; refuses a name that is taken.

@@ -16,7 +16,7 @@ public struct CatalogueWarning: Sendable, Equatable, CustomStringConvertible {
         (line.map { "line \($0): " } ?? "") + "\(path): is not a known field; did you mean \(meant)?"
     }
 
-    /// What looks misspelt in some products, in the order of the file; at most ``Limits/catalogueWarningsMax``.
+    /// What looks misspelt in some products, in the order of the file; at most ``Limits/catalogueFindingsMax``.
     static func all(in products: [JSONView]) -> [CatalogueWarning] {
         var warnings: [CatalogueWarning] = []
         for product in products {
@@ -24,10 +24,9 @@ public struct CatalogueWarning: Sendable, Equatable, CustomStringConvertible {
             if let stores = product["storeProductId"] {
                 warnings += misspelt(in: stores, known: Store.allCases.map(\.platform))
             }
-            // Where a line is costs a look at all lines before it.
-            guard warnings.count < Limits.catalogueWarningsMax else { break }
+            guard warnings.count < Limits.catalogueFindingsMax else { break }
         }
-        return Array(warnings.prefix(Limits.catalogueWarningsMax))
+        return Array(warnings.prefix(Limits.catalogueFindingsMax))
     }
 
     private static func misspelt(in object: JSONView, known: [String]) -> [CatalogueWarning] {

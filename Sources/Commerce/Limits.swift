@@ -43,8 +43,9 @@ public enum Limits {
     public static let amountMax: Int64 = 9_007_199_254_740_991
     /// Most products of one catalogue.
     public static let catalogueProductsMax = 10_000
-    /// Most warnings about one catalogue; the next are told when these are dealt with.
-    public static let catalogueWarningsMax = 50
+    /// Mistakes of one catalogue, and warnings about it, after which no more are looked for: each costs a count of the
+    /// lines before it, and a running process reads the file between two receipts.
+    public static let catalogueFindingsMax = 50
     /// Largest catalogue file.
     public static let catalogueBytesMax = 16 * 1024 * 1024
     /// Most entries of one history page.

@@ -127,6 +127,44 @@ import Testing
         #expect(mistake.reason.contains(reason), "\(mistake.reason)")
     }
 
+    @Test func namesTheLineOfEachMistake() throws {
+        let text = """
+            {"products":[
+            {"productId":"a","type":"iap_consumable","storeProductId":{"ios":"a"},"displayName":"A","gemAmount":1},
+            {
+              "productId": "b",
+              "type": "iap_consumable",
+              "storeProductId": {
+                "ios": "a"
+              },
+              "gemAmount": 1.5
+            },
+            7, {"type":"iap_consumable"}]}
+            """
+        let error = #expect(throws: CatalogueError.self) { try Catalogue(json: Array(text.utf8)) }
+        let lines = error?.description.split(separator: "\n").map { $0.prefix { $0 != "]" } }
+        #expect(
+            lines == [
+                "line 4: products[1", "line 9: products[1", "products[2", "line 11: products[3", "line 11: products[3",
+                "line 11: products[3", "line 11: products[3",
+            ])
+        let taken = text.replacing("\"gemAmount\": 1.5", with: "\"displayName\": \"B\", \"gemAmount\": 1")
+            .replacing(", {\"type\":\"iap_consumable\"}", with: "")
+        let other = #expect(throws: CatalogueError.self) { try Catalogue(json: Array(taken.utf8)) }
+        #expect(
+            other?.description == """
+                line 7: products[1].storeProductId.ios: is also the ios product of an earlier product
+                products[2]: must be an object
+                """)
+    }
+
+    @Test func mistakesHaveALimit() throws {
+        let json = "[" + (0...9999).map { _ in #"{"productId":1,"type":2}"# }.joined(separator: ",\n") + "]"
+        let error = #expect(throws: CatalogueError.self) { try Catalogue(json: Array(json.utf8)) }
+        let count = try #require(error?.mistakes.count)
+        #expect(count >= Limits.catalogueFindingsMax && count < Limits.catalogueFindingsMax + 10)
+    }
+
     @Test func reportsAllMistakesAtOnce() throws {
         let first = Samples.medium.replacing("\"gemAmount\":500", with: "\"gemAmount\":-5")
             .replacing("\"position\":2", with: "\"position\":null")

@@ -55,13 +55,13 @@ import Testing
     }
 
     @Test func warningsHaveALimit() throws {
-        let products = (0...Limits.catalogueWarningsMax).map { index in
+        let products = (0...Limits.catalogueFindingsMax).map { index in
             #"{"productId":"p\#(index)","type":"iap_consumable","storeProductId":{"ios":"p\#(index)","IOS":"x"},"#
                 + #""displayName":"P","gemAmount":1,"positon":1}"#
         }
         let catalogue = try Catalogue(json: Array("[\(products.joined(separator: ",\n"))]".utf8))
-        #expect(catalogue.warnings.count == Limits.catalogueWarningsMax)
-        #expect(catalogue.warnings.last?.line == Limits.catalogueWarningsMax / 2)
+        #expect(catalogue.warnings.count == Limits.catalogueFindingsMax)
+        #expect(catalogue.warnings.last?.line == Limits.catalogueFindingsMax / 2)
     }
 }
 

@@ -7,7 +7,7 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
     public let reason: String
     /// Where in the document, for example `keys[2].id`; empty for the document itself and for syntax errors.
     public let path: String
-    /// Line of a syntax error, counted from 1.
+    /// Line, counted from 1: of every syntax error; of an error about the shape where a person has a file to mend.
     public let line: Int?
     /// Column of a syntax error in characters, counted from 1.
     public let column: Int?
@@ -20,10 +20,11 @@ public struct JSONError: Error, Equatable, Sendable, CustomStringConvertible {
         self.column = column
     }
 
-    /// The place and the rule: `line 3, column 5: is not valid JSON` or `keys[2].id: must be a string`.
+    /// The place and the rule: `line 3, column 5: is not valid JSON`, `keys[2].id: must be a string` or
+    /// `line 7: keys[2].id: must be a string`.
     public var description: String {
         if let line, let column { return "line \(line), column \(column): \(reason)" }
-        return path.isEmpty ? "document: \(reason)" : "\(path): \(reason)"
+        return (line.map { "line \($0): " } ?? "") + (path.isEmpty ? "document" : path) + ": \(reason)"
     }
 }
 
