@@ -130,7 +130,9 @@ extension RedisAddress {
         case (let password?, _): return ((name.isEmpty ? nil : name, password), place)
         case (nil, let password?): return ((name.isEmpty ? nil : name, try decoded(password)), place)
         case (nil, nil):
-            throw .init("has only one word before @: write user:password@, or :password@ for the default user")
+            throw .init(
+                "has only one word before @: name a file with the password, or write user:password@ (:password@ for the "
+                    + "default user)")
         }
     }
 
