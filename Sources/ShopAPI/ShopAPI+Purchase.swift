@@ -38,7 +38,7 @@ extension ShopAPI {
         while known.status.state == .pending, known.status.credits.count == credits, !isStopping,
             await waiters.wait(waiter, until: deadline)
         {
-            known = try await current(id) ?? known
+            known = try await news(of: id, for: submission.player) ?? known
         }
         if known.status.state == .pending { known = try await current(id) ?? known }
         return try await respond(known, id)
@@ -112,10 +112,11 @@ extension ShopAPI {
 
     // MARK: - Out
 
-    /// A submission's status, and whether it was final before this request came.
+    /// A submission's status, whether it was final before this request came, and the player's wallet if it was read with it.
     struct Known {
         let status: SubmissionStatus
         let wasFinal: Bool
+        var wallet: Wallet?
     }
 
     private func current(_ id: SubmissionID) async throws -> Known? {
@@ -123,12 +124,20 @@ extension ShopAPI {
         return Known(status: try SubmissionStatus(json: JSONView.parse(bytes)), wasFinal: false)
     }
 
+    /// The status of a submission of which something was published, and in the same round trip behind it the wallet to tell.
+    private func news(of id: SubmissionID, for player: PlayerID) async throws -> Known? {
+        async let wallet = ledger.wallet(of: player, entitlements: false)
+        var known = try await current(id)
+        known?.wallet = try await wallet
+        return known
+    }
+
     private func respond(_ known: Known, _ id: SubmissionID) async throws -> OutgoingResponse {
         let status = known.status
         switch status.state {
         case .credited:
             metrics.credited.increment()
-            return try await credited(status, id, alreadyProcessed: known.wasFinal || status.isAlreadyProcessed)
+            return try await credited(known, id)
         case .pending, .awaitingPayment:
             metrics.pending.increment()
             return try await pending(status, id)
@@ -147,10 +156,12 @@ extension ShopAPI {
         }
     }
 
-    private func credited(
-        _ status: SubmissionStatus, _ id: SubmissionID, alreadyProcessed: Bool
-    ) async throws -> OutgoingResponse {
-        let wallet = try await ledger.wallet(of: status.player, entitlements: false)
+    private func credited(_ known: Known, _ id: SubmissionID) async throws -> OutgoingResponse {
+        let status = known.status
+        let wallet =
+            if let wallet = known.wallet { wallet } else {
+                try await ledger.wallet(of: status.player, entitlements: false)
+            }
         var writer = JSONWriter(capacity: 384)
         writer.object { writer in
             writer.member("status", status.state.rawValue)
@@ -166,7 +177,7 @@ extension ShopAPI {
                 }
             }
             writer.member("balances", amounts: wallet.balances)
-            writer.member("alreadyProcessed", alreadyProcessed)
+            writer.member("alreadyProcessed", known.wasFinal || status.isAlreadyProcessed)
             writer.member("clientAction", ClientAction.finish.rawValue)
             writer.member("submissionId", id.rawValue)
             if status.credits.count > 1 { writer.member("purchases", credits: status.credits) }
