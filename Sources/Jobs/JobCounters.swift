@@ -17,7 +17,8 @@ final class JobCounters {
                 CounterFamily($0, "teller_jobs_\(event)_total", Self.help[event] ?? "", label: "queue")
             }
         }
-        leaseSeconds = metrics?.histogram("teller_jobs_lease_seconds", "Round trip of a lease call.")
+        leaseSeconds = metrics?.histogram(
+            "teller_jobs_lease_seconds", "Round trip of a lease call that does not wait for a push.")
     }
 
     private static let help: [Event: String] = [

@@ -10,6 +10,41 @@ extension JobQueue {
     ///
     /// - Throws: ``RedisError``. Whatever a lost reply may have leased is found by ``adopt()``.
     public func lease(queue: String, max: Int) async throws(RedisError) -> [Lease] {
+        try await lease(queue, max) { (keys, arguments) async throws(RedisError) in
+            let start = MonotonicInstant.now
+            let reply = try await self.redis.evaluate(JobScripts.lease, keys: keys, arguments: arguments)
+            self.counters.observeLease(seconds: start.elapsedSeconds)
+            return reply
+        }
+    }
+
+    /// Waits on a connection of its own until something was pushed to the queue or half a second passed, and then does what
+    /// ``lease(queue:max:)`` does; to be called when that found less than it asked for.
+    ///
+    /// Retries become due without a push, hence the short wait. One call for each queue at a time.
+    ///
+    /// - Throws: As ``lease(queue:max:)``. When the connection was lost the element that ended the wait may lie in the shared
+    ///   list `arrived`, where whoever leases next finds it, or be leased already, and is then found by ``adopt()``.
+    public func leaseNext(queue: String, max: Int) async throws(RedisError) -> [Lease] {
+        try Self.check(queue: queue)
+        if isIsolated || drainingFor.map({ $0 != queue }) ?? false {
+            // What is in the list is not for this worker now: BLMOVE would bring it at once, again and again.
+            try? await pause(for: .milliseconds(20))
+            return try await lease(queue: queue, max: max)
+        }
+        let connection = try blockingConnection(for: queue)
+        let names = keys.queue(queue)
+        return try await lease(queue, max) { (keys, arguments) async throws(RedisError) in
+            try await connection.evaluate(
+                JobScripts.lease, keys: keys, arguments: arguments, onceMovedFrom: .string(names.pending),
+                to: .string(names.arrived), within: self.configuration.sweepInterval.inSeconds)
+        }
+    }
+
+    private func lease(
+        _ queue: String, _ max: Int,
+        _ call: @LoopActor ([RedisArgument], [RedisArgument]) async throws(RedisError) -> RedisValue
+    ) async throws(RedisError) -> [Lease] {
         try Self.check(queue: queue)
         let worker = try requireWorker()
         guard max > 0, drainingFor == nil || drainingFor == queue else { return [] }
@@ -18,39 +53,28 @@ extension JobQueue {
         nextNumber = numbers.upperBound
         reserved.append(numbers)
         defer { reserved.removeAll { $0 == numbers } }
-        let start = MonotonicInstant.now
+        let names = keys.queue(queue)
+        let scriptKeys: [RedisArgument] = [
+            meta, .string(keys.workers), .string(keys.running(worker)), .string(names.retry), .string(names.arrived),
+            .string(names.pending), .string(names.suspects), .string(keys.wards), .string(keys.pulse),
+        ]
+        let arguments: [RedisArgument] = [
+            incarnationArgument, .string(worker.text), .string(queue), .int(wanted), .int(numbers.lowerBound),
+            .int(configuration.leasePeriod.inMilliseconds), .int(Int64(configuration.suspectCrashes)),
+        ]
         let reply: RedisValue
         do throws(RedisError) {
-            reply = try await callLease(worker, queue, numbers)
+            reply = try await call(scriptKeys, arguments)
         } catch {
             guard error.isUnregisteredWorker else {
                 mustAdopt = true
                 throw error
             }
             try await register()
-            reply = try await callLease(worker, queue, numbers)
+            reply = try await call(scriptKeys, arguments)
         }
         lastLeaseRoundTrip = .now
-        counters.observeLease(seconds: start.elapsedSeconds)
         return try await accept(reply, queue: queue)
-    }
-
-    private func callLease(
-        _ worker: WorkerID, _ queue: String, _ numbers: Range<Int64>
-    ) async throws(RedisError) -> RedisValue {
-        let names = keys.queue(queue)
-        return try await redis.evaluate(
-            JobScripts.lease,
-            keys: [
-                meta, .string(keys.workers), .string(keys.running(worker)), .string(names.retry),
-                .string(names.arrived),
-                .string(names.pending), .string(names.suspects), .string(keys.wards), .string(keys.pulse),
-            ],
-            arguments: [
-                incarnationArgument, .string(worker.text), .string(queue), .int(Int64(numbers.count)),
-                .int(numbers.lowerBound), .int(configuration.leasePeriod.inMilliseconds),
-                .int(Int64(configuration.suspectCrashes)),
-            ])
     }
 
     private func accept(_ reply: RedisValue, queue: String) async throws(RedisError) -> [Lease] {

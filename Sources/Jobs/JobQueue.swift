@@ -43,9 +43,7 @@ public final class JobQueue {
     var lastBeatMs: Int64?
 
     private var blocking: [String: BlockingConnection] = [:]
-    private var waiting: Set<String> = []
-    private let blockingConfiguration: RedisConfiguration?
-    private let blockingMetrics: Metrics?
+    private let makeBlocking: (@LoopActor () -> BlockingConnection)?
     private var serverClock: (ms: Int64, at: MonotonicInstant)?
 
     /// Whether the last ``depth(of:)`` met a Redis that is not the one this process was started for.
@@ -57,7 +55,7 @@ public final class JobQueue {
     /// Binds a queue to a connection; nothing is sent.
     ///
     /// `incarnation` is ``Meta/incarnation`` as read when the process started; `worker` this worker's name, nil when the
-    /// process does not lease; `blocking` how ``waitForWork(queue:)`` connects, nil when it is not used.
+    /// process does not lease; `blocking` how ``leaseNext(queue:max:)`` connects, nil when it is not used.
     public init(
         redis: RedisConnection, partition: Int = 0, incarnation: String, worker: WorkerID?,
         blocking: RedisConfiguration? = nil, configuration: Configuration = Configuration(), logger: Logger,
@@ -73,8 +71,9 @@ public final class JobQueue {
         self.configuration = configuration
         self.logger = logger
         counters = JobCounters(metrics)
-        blockingConfiguration = blocking
-        blockingMetrics = metrics
+        makeBlocking = blocking.map { configuration in
+            { @LoopActor in BlockingConnection(configuration, logger: logger, metrics: metrics) }
+        }
         batches = Batches(redis, keys, incarnation, worker, configuration)
         redis.onReconnect { [weak self] in self?.connectionWasRenewed() }
         guard worker != nil else { return }
@@ -102,37 +101,18 @@ public final class JobQueue {
         return try await redis.send(["GET", .string(keys.status(submission))], idempotent: true).bytes
     }
 
-    /// Waits on a connection of its own until something was pushed to the queue or half a second passed, so that the next
-    /// ``lease(queue:max:)`` is neither late nor a busy loop.
-    ///
-    /// The element lands in the shared list `arrived`: when the reply is lost, or this process ends, whoever leases next
-    /// finds it there. Retries become due without a push, hence the short wait.
-    public func waitForWork(queue: String) async throws(RedisError) {
-        guard let blockingConfiguration else { throw RedisError(.refused, "this queue has no blocking connection") }
-        if isIsolated {
-            // What is in the list is not for this worker now: BLMOVE would bring it at once, again and again.
-            try? await pause(for: .milliseconds(20))
-            return
-        }
-        let names = keys.queue(queue)
-        let connection: BlockingConnection
-        if let known = blocking[queue] {
-            connection = known
-        } else {
-            connection = BlockingConnection(blockingConfiguration, logger: logger, metrics: blockingMetrics)
-            blocking[queue] = connection
-        }
-        guard waiting.insert(queue).inserted else {
-            // One waiter is enough for a process: it wakes the one loop that leases.
-            try? await pause(for: configuration.sweepInterval)
-            return
-        }
-        defer { waiting.remove(queue) }
-        _ = try await connection.pop(
-            from: .string(names.pending), to: .string(names.arrived), seconds: configuration.sweepInterval.inSeconds)
+    /// The connection on which a queue's next push is waited for.
+    func blockingConnection(for queue: String) throws(RedisError) -> BlockingConnection {
+        if let known = blocking[queue] { return known }
+        guard let makeBlocking else { throw RedisError(.refused, "this queue has no blocking connection") }
+        let connection = makeBlocking()
+        blocking[queue] = connection
+        return connection
     }
 
     /// Closes the blocking connections: whoever waits for work gets an error at once.
+    ///
+    /// What a wait that ends at this very moment has leased is left to the reaping; better is to let them end.
     public func stopWaiting() {
         for connection in blocking.values { connection.stop() }
         blocking = [:]

@@ -119,15 +119,17 @@ public final class ReceiptWorker {
     }
 
     /// Takes nothing more, lets what is in flight end for up to `deadline`, and gives back the rest.
+    ///
+    /// An idle worker needs half a second: a wait for work is let end, because it may be leasing at this very moment.
     public func stop(within deadline: Duration) async -> StopReport {
         isStopping = true
-        jobs.stopWaiting()
         lanes.forEach { $0.stop() }
         if root != nil {
             let timer = EventLoop.shared.timer(after: deadline) { self.ended.complete(()) }
             await ended.wait()
             timer.cancel()
         }
+        jobs.stopWaiting()
         let report = await giveBack()
         // A heartbeat after the good-bye would register the name again.
         upkeep?.cancel()
@@ -173,6 +175,10 @@ public final class ReceiptWorker {
                 if isStopping { break }
                 var leases = lane.takeAdopted()
                 if leases.isEmpty { leases = await lease(for: lane) }
+                if isStopping {
+                    for lease in leases { await giveBackNow(lease) }
+                    break
+                }
                 for lease in leases {
                     lane.began(lease)
                     group.addImmediateTask { @LoopActor @Sendable in
@@ -192,14 +198,12 @@ public final class ReceiptWorker {
 
     /// Leases what there is room for; waits when the last lease took all there was, or when Redis is not there.
     private func lease(for lane: Lane) async -> [Lease] {
+        let wanted = min(lane.room, configuration.leaseMax)
         do {
-            if lane.isDry {
-                try await jobs.waitForWork(queue: lane.queue.rawValue)
-                lane.isDry = false
-                if isStopping { return [] }
-            }
-            let wanted = min(lane.room, configuration.leaseMax)
-            let leases = try await jobs.lease(queue: lane.queue.rawValue, max: wanted)
+            let leases =
+                lane.isDry
+                ? try await jobs.leaseNext(queue: lane.queue.rawValue, max: wanted)
+                : try await jobs.lease(queue: lane.queue.rawValue, max: wanted)
             lane.isDry = leases.count < wanted
             lane.failures = 0
             return leases
@@ -232,9 +236,14 @@ public final class ReceiptWorker {
     private func take(adopted lease: Lease) async {
         if !isStopping, let lane = lanes.first(where: { $0.queue.rawValue == lease.queue }) {
             lane.adopt(lease)
-        } else if (try? await jobs.release(lease)) == true {
-            returnedWhileStopping += 1
+        } else {
+            await giveBackNow(lease)
         }
+    }
+
+    /// A lease that came while the worker stops need not wait for those that are let end.
+    private func giveBackNow(_ lease: Lease) async {
+        if (try? await jobs.release(lease)) == true { returnedWhileStopping += 1 }
     }
 }
 

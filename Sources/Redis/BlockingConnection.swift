@@ -1,11 +1,14 @@
 public import ServiceRuntime
 
-/// A connection of its own for the one command that waits: BLMOVE.
+/// A connection of its own for the one command that waits, BLMOVE, and the script that takes what the wait brought.
+///
+/// The script is sent with the command. The server runs it in the very turn that ends the wait, so that a push, the end
+/// of the wait and the script share one sync of the append-only file, and whoever pushed waits for no round trip of ours.
 ///
 /// A worker that is alive and no longer consuming after a hiccup of the network is the classic failure of queues on
 /// Redis, because the waiting socket is half open and nobody notices. Here the client waits one second longer than it
 /// asked the server to wait; then the descriptor is closed and a fresh socket made, whatever the reason was. What the
-/// abandoned waiter may still receive lands in the destination list, in plain sight of everybody.
+/// abandoned script may still take is for its owner to find again.
 @LoopActor
 public final class BlockingConnection {
     /// How much longer than the server's block time a reply may take: one round trip and the server's timer (10 Hz).
@@ -14,10 +17,11 @@ public final class BlockingConnection {
     private let configuration: RedisConfiguration
     private let logger: Logger
     private let freshSockets: Counter?
+    private let digests = ScriptDigests()
     private var link: RedisLink?
     private var backoff = Backoff()
     private var mustPause = false
-    private var isPopping = false
+    private var isWaiting = false
     private var isStopped = false
 
     /// Makes a connection that connects at its first use.
@@ -29,26 +33,41 @@ public final class BlockingConnection {
             labels: ["use": "blocking"])
     }
 
-    /// Moves one element from the right end of `source` to the left end of `destination` (`BLMOVE … RIGHT LEFT`), waiting for
-    /// one to come.
+    /// Waits for an element at the right end of `source`, moves it to the left end of `destination` (`BLMOVE … RIGHT LEFT`),
+    /// and runs a script; when none comes for `seconds`, which must be more than 0, the script runs all the same.
     ///
-    /// One call at a time; the server waits for `seconds`, which must be more than 0. Cancelling the task closes the socket.
+    /// One call at a time. Cancelling the task closes the socket.
     ///
-    /// - Returns: The element, or nil when none came in time.
-    /// - Throws: What went wrong; the next call makes a fresh connection, after a short pause.
-    public func pop(
-        from source: RedisArgument, to destination: RedisArgument, seconds: Double
-    ) async throws(RedisError) -> [UInt8]? {
+    /// - Returns: The script's reply. It also ran when the server refused to move anything, as one whose memory is full does;
+    ///   the next call then pauses first.
+    /// - Throws: What went wrong with the connection or the script, which then may have run
+    ///   (``RedisError/mayHaveBeenApplied``); the next call pauses shortly, and connects anew if it must.
+    public func evaluate(
+        _ script: RedisScript, keys: [RedisArgument], arguments: [RedisArgument],
+        onceMovedFrom source: RedisArgument, to destination: RedisArgument, within seconds: Double
+    ) async throws(RedisError) -> RedisValue {
         precondition(seconds > 0, "an endless wait has no deadline")
-        precondition(!isPopping, "a blocking connection waits for one thing at a time")
-        isPopping = true
-        defer { isPopping = false }
+        precondition(!isWaiting, "a blocking connection waits for one thing at a time")
+        isWaiting = true
+        defer { isWaiting = false }
         do throws(RedisError) {
             let link = try await openLink()
-            let reply = try await wait(
-                on: link, ["BLMOVE", source, destination, "RIGHT", "LEFT", "\(seconds)"], seconds)
-            backoff.reset()
-            return reply.bytes
+            let verb = digests.verb(for: script, on: link)
+            let deadline = MonotonicInstant.now + .seconds(seconds) + Self.replyMargin
+            let replies = await replies(on: link) { recipient in
+                link.send(
+                    ["BLMOVE", source, destination, "RIGHT", "LEFT", "\(seconds)"], deadline: deadline, recipient(0))
+                link.send(verb, keys: keys, arguments: arguments, deadline: deadline, recipient(1))
+            }
+            var reply = replies[1]
+            if case .failure(let error) = reply, error.kind == .noScript {
+                reply = await withUnsafeContinuation {
+                    link.send(.eval(script.source.text), keys: keys, arguments: arguments, .task($0))
+                }
+            }
+            let value = try reply.get()
+            if case .success = replies[0] { backoff.reset() } else { mustPause = true }
+            return value
         } catch {
             // An error reply leaves a good connection, unless the server behind it is of no use.
             if link?.isOpen != true { link = nil }
@@ -57,22 +76,24 @@ public final class BlockingConnection {
         }
     }
 
-    /// Closes the connection; a waiting ``pop(from:to:seconds:)`` throws.
+    /// Closes the connection; a call that waits throws.
     public func stop() {
         isStopped = true
         link?.close(RedisError(.notConnected, "stopped"))
     }
 
-    private func wait(
-        on link: RedisLink, _ command: [RedisArgument], _ seconds: Double
-    ) async throws(RedisError) -> RedisValue {
-        let deadline = MonotonicInstant.now + .seconds(seconds) + Self.replyMargin
-        let reply = await withTaskCancellationHandler {
-            await withUnsafeContinuation { link.send(command, deadline: deadline, .task($0)) }
+    /// The replies to two commands.
+    private func replies(
+        on link: RedisLink, _ send: ((Int) -> RedisLink.Recipient) -> Void
+    ) async -> [RedisLink.Reply] {
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { continuation in
+                let replies = PipelineReplies(count: 2, continuation)
+                send { .pipeline(replies, index: $0) }
+            }
         } onCancel: {
             EventLoop.shared.perform { link.close(RedisError(.notConnected, "cancelled")) }
         }
-        return try reply.get()
     }
 
     private func openLink() async throws(RedisError) -> RedisLink {

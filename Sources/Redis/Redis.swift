@@ -8,7 +8,7 @@
 //     RedisLink            one socket: pairs replies with commands, counts what was written, enforces deadlines
 //     RedisConnection      ordinary commands and scripts of all tasks, pipelined; reconnects
 //     BatchedScript        the calls of one script in one turn as one EVALSHA
-//     BlockingConnection   BLMOVE on a socket of its own
+//     BlockingConnection   BLMOVE, and a script right behind it, on a socket of its own
 //     RedisSubscriber      publish/subscribe; resubscribes
 //     RedisSafety          is this server fit to hold money?
 //     RedisSafetyGuard     refuses one that is not, at every connect, and says what is to be done

@@ -109,6 +109,13 @@ final class Bench {
         try await raw("HSET", keys.pulse, "lastMs", String(now - lastMs), "sinceMs", String(now - sinceMs))
     }
 
+    /// Waits until a connection of somebody is blocked in BLMOVE.
+    func someoneWaits() async throws {
+        try await eventually("a worker waits") {
+            try await raw("INFO", "clients").text?.contains("blocked_clients:0") == false
+        }
+    }
+
     func serverNow() async throws -> Int64 {
         let parts = try await raw("TIME").elements ?? []
         return (parts[0].int ?? 0) * 1000 + (parts[1].int ?? 0) / 1000

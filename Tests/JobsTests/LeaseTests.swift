@@ -149,22 +149,78 @@ import Testing
         }
     }
 
-    @Test @LoopActor func waitingWakesUpForAPushAndLeavesItInPlainSight() async throws {
+    @Test @LoopActor func waitEndsWithThePushAndItsLease() async throws {
         try await Bench.run { bench in
             let worker = try await bench.worker("w1") { $0.sweepInterval = .seconds(5) }
             let start = MonotonicInstant.now
-            async let woken: Void = worker.waitForWork(queue: "apple")
-            try await eventually("the worker waits") {
-                try await bench.raw("INFO", "clients").text?.contains("blocked_clients:0") == false
-            }
+            async let woken = worker.leaseNext(queue: "apple", max: 10)
+            try await bench.someoneWaits()
             _ = try await bench.front().submit("0-a")
-            try await woken
+            let leases = try await woken
+            #expect(leases.map(\.submission) == ["0-a"])
             #expect(start.elapsed < .seconds(4))
-            #expect(try await bench.arrived() == 1)
-            // The worker that was woken dies here: anybody's next lease finds the job.
-            let other = try await bench.worker("w2")
-            #expect(try await other.lease(queue: "apple", max: 1).count == 1)
+            #expect(worker.heldCount == 1)
+            #expect(try await bench.arrived() == 0)
             worker.stopWaiting()
+        }
+    }
+
+    @Test @LoopActor func waitThatEndsWithoutAPushLeasesTheRetriesThatBecameDue() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1") { $0.sweepInterval = .milliseconds(300) }
+            let held = try await worker.submitAndLease("0-a", on: bench.front())
+            #expect(try await worker.retry(held, after: .milliseconds(100), status: nil))
+            #expect(try await worker.leaseNext(queue: "apple", max: 10).map(\.attempts) == [1])
+            worker.stopWaiting()
+        }
+    }
+
+    @Test @LoopActor func waitOutlivesAServerThatForgotTheScripts() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            for n in 1...3 {
+                _ = try await bench.front().submit("0-\(n)")
+                #expect(try await worker.leaseNext(queue: "apple", max: 10).count == 1)
+                try await bench.raw("SCRIPT", "FLUSH")
+            }
+            worker.stopWaiting()
+        }
+    }
+
+    @Test @LoopActor func waitOfAFullRedisStillLeases() async throws {
+        try await RedisServer.running { server in
+            try await Bench.run(on: server) { bench in
+                let worker = try await bench.worker("w1")
+                _ = try await bench.front().submit("0-a")
+                try await bench.raw("CONFIG", "SET", "maxmemory", "1")
+                #expect(try await worker.leaseNext(queue: "apple", max: 10).count == 1)
+                worker.stopWaiting()
+            }
+        }
+    }
+
+    @Test @LoopActor func waitWhoseReplyIsLostCallsForAdoption() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1") { $0.sweepInterval = .seconds(5) }
+            worker.mustAdopt = false
+            let waiting = Task { @LoopActor @Sendable in try await worker.leaseNext(queue: "apple", max: 10) }
+            try await bench.someoneWaits()
+            waiting.cancel()
+            await #expect(throws: RedisError.self) { try await waiting.value }
+            #expect(worker.mustAdopt)
+            worker.stopWaiting()
+        }
+    }
+
+    @Test @LoopActor func workerThatMakesRoomForASuspectOfAnotherQueuePausesInsteadOfSpinning() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            worker.drainingFor = "google"
+            _ = try await bench.front().submit("0-a")
+            let start = MonotonicInstant.now
+            #expect(try await worker.leaseNext(queue: "apple", max: 10).isEmpty)
+            #expect(start.elapsed >= .milliseconds(15))
+            #expect(try await bench.arrived() == 0)
         }
     }
 

@@ -3,6 +3,16 @@ import ServiceRuntime
 import TestSupport
 import Testing
 
+extension BlockingConnection {
+    /// Moves from "pending" to "arrived", and takes out of there what it moved.
+    fileprivate func pop(seconds: Double) async throws(RedisError) -> [UInt8]? {
+        let take = RedisScript(name: "take", text: "return redis.call('LPOP', KEYS[1])")
+        return try await evaluate(
+            take, keys: ["arrived"], arguments: [], onceMovedFrom: "pending", to: "arrived", within: seconds
+        ).bytes
+    }
+}
+
 @Suite(.serialized) struct BlockingConnectionTests {
     /// Pops in a loop, as a worker does, and remembers what came when.
     @LoopActor final class Consumer {
@@ -25,7 +35,7 @@ import Testing
         private func run() async {
             while isRunning {
                 do throws(RedisError) {
-                    let element = try await connection.pop(from: "pending", to: "arrived", seconds: 1)
+                    let element = try await connection.pop(seconds: 1)
                     if let element { elements.append(String(decoding: element, as: UTF8.self)) }
                 } catch {
                     failures.append(error.kind)
@@ -34,22 +44,69 @@ import Testing
         }
     }
 
-    @Test @LoopActor func takesFromTheRightAndPutsToTheLeft() async throws {
+    @Test @LoopActor func scriptTakesWhatTheWaitBrought() async throws {
         try await RedisServer.running { server in
             let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
             let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
             try await withConnection(server.url) { redis in
                 let start = MonotonicInstant.now
-                #expect(try await blocking.pop(from: "pending", to: "arrived", seconds: 0.2) == nil)
+                #expect(try await blocking.pop(seconds: 0.2) == nil)
                 #expect(start.elapsed >= .milliseconds(190))
                 _ = try await redis.send(["LPUSH", "pending", "first", "second"])
-                #expect(try await blocking.pop(from: "pending", to: "arrived", seconds: 1) == Array("first".utf8))
-                #expect(try await blocking.pop(from: "pending", to: "arrived", seconds: 1) == Array("second".utf8))
-                #expect(
-                    try await redis.send(["LRANGE", "arrived", 0, -1]).elements?.map(\.text) == ["second", "first"])
-                async let woken = blocking.pop(from: "pending", to: "arrived", seconds: 5)
+                #expect(try await blocking.pop(seconds: 1) == Array("first".utf8))
+                #expect(try await blocking.pop(seconds: 1) == Array("second".utf8))
+                #expect(try await redis.send(["EXISTS", "pending", "arrived"]) == .integer(0))
+                async let woken = blocking.pop(seconds: 5)
                 _ = try await redis.send(["LPUSH", "pending", "third"])
                 #expect(try await woken == Array("third".utf8))
+            }
+            blocking.stop()
+        }
+    }
+
+    /// Goal: whoever pushed waits for no round trip of the one who waited.
+    @Test @LoopActor func scriptRunsInTheTurnOfTheServerInWhichThePushCame() async throws {
+        try await RedisServer.running { server in
+            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
+            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
+            try await withConnection(server.url) { redis in
+                async let woken = blocking.pop(seconds: 30)
+                try await eventually {
+                    try await redis.send(["INFO", "clients"]).text?.contains("blocked_clients:1") == true
+                }
+                // While this process reads nothing, the server has done all of it.
+                let replies = await redis.send(pipeline: [["LPUSH", "pending", "x"]])
+                #expect(try replies[0].get() == .integer(1))
+                #expect(try await redis.send(["EXISTS", "pending", "arrived"]) == .integer(0))
+                #expect(try await woken == Array("x".utf8))
+            }
+            blocking.stop()
+        }
+    }
+
+    @Test @LoopActor func refusalToMoveDoesNotKeepTheScriptFromRunning() async throws {
+        try await RedisServer.running { server in
+            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
+            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
+            try await withConnection(server.url) { redis in
+                _ = try await redis.send(["SET", "pending", "not a list"])
+                _ = try await redis.send(["LPUSH", "arrived", "left over"])
+                #expect(try await blocking.pop(seconds: 30) == Array("left over".utf8))
+            }
+            blocking.stop()
+        }
+    }
+
+    @Test @LoopActor func errorOfTheScriptIsThrownAndTheConnectionKept() async throws {
+        try await RedisServer.running { server in
+            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
+            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
+            try await withConnection(server.url) { redis in
+                _ = try await redis.send(["SET", "arrived", "not a list"])
+                await #expect(throws: RedisError.self) { try await blocking.pop(seconds: 0.1) }
+                _ = try await redis.send(["DEL", "arrived"])
+                _ = try await redis.send(["LPUSH", "pending", "next"])
+                #expect(try await blocking.pop(seconds: 1) == Array("next".utf8))
             }
             blocking.stop()
         }
@@ -88,7 +145,7 @@ import Testing
             proxy.swallow()
             try await eventually("the deadline") { consumer.failures.contains(.deadlineExceeded) }
             try await eventually("attempts") { consumer.failures.count >= 3 }
-            // The waiter left behind on the dead socket takes elements to "arrived", where everybody sees them; let it go.
+            // The waiter left behind on the dead socket would take the element; let it go.
             try await pause(for: .seconds(1))
             proxy.forward()
             try await expectWithinTwoSeconds("two", server, consumer)
@@ -101,7 +158,7 @@ import Testing
         try await RedisServer.running { server in
             let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
             let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
-            let task = Task { @LoopActor @Sendable in try await blocking.pop(from: "a", to: "b", seconds: 30) }
+            let task = Task { @LoopActor @Sendable in try await blocking.pop(seconds: 30) }
             try await withConnection(server.url) { redis in
                 try await eventually {
                     try await redis.send(["INFO", "clients"]).text?.contains("blocked_clients:1") == true

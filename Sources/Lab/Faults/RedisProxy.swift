@@ -48,6 +48,13 @@ package final class RedisProxy {
     /// Cuts the connection of the next command with this label, once; after the cuts that were asked for before.
     package func cut(_ label: String, _ moment: Moment) { plan.append((label, moment)) }
 
+    /// Loses the reply to a command that was sent already and waits for a push to a list, or behind a command that does.
+    ///
+    /// - Returns: Whether there is one at the moment.
+    package func cutWaiting(_ label: String, onList key: String) -> Bool {
+        connections.values.contains { $0.loseReply(to: label, onList: key) }
+    }
+
     /// Takes back what has not happened.
     package func cutNothing() { plan = [] }
 
@@ -133,8 +140,8 @@ private final class ProxiedConnection {
     private var server: ProxySocket?
     private var requests = RESPBuffer()
     private var replies = RESPBuffer()
-    /// For each reply that is due: whether it is the one to lose.
-    private var due: [Bool] = []
+    /// The commands whose replies are due, and whether the reply is the one to lose.
+    private var due: [(label: String, key: [UInt8], isToLose: Bool)] = []
     /// The label of the command whose reply is to be lost.
     private var unanswered: String?
     private var isSubscriber = false
@@ -161,6 +168,16 @@ private final class ProxiedConnection {
         proxy.connections[ObjectIdentifier(self)] = nil
     }
 
+    /// The second half of ``RedisProxy/cutWaiting(_:onList:)``.
+    func loseReply(to label: String, onList key: String) -> Bool {
+        guard due.first?.label.hasPrefix("BLMOVE") == true, due[0].key == Array(key.utf8), unanswered == nil,
+            let index = due.firstIndex(where: { $0.label == label })
+        else { return false }
+        due[index].isToLose = true
+        unanswered = label
+        return true
+    }
+
     private func swallows() -> Bool {
         if proxy.isBlackHole { isDead = true }
         return isDead
@@ -180,7 +197,7 @@ private final class ProxiedConnection {
                 return close()
             }
             if fate == .afterItWasApplied { unanswered = label }
-            due.append(fate == .afterItWasApplied)
+            due.append((label, words.count > 1 ? words[1] : [], fate == .afterItWasApplied))
             server?.send(command)
         }
     }
@@ -194,7 +211,7 @@ private final class ProxiedConnection {
         }
         replies.append(bytes)
         while let reply = replies.next() {
-            if !due.isEmpty, due.removeFirst() {
+            if !due.isEmpty, due.removeFirst().isToLose {
                 unanswered = nil
                 proxy.wasCut()
                 return close()
