@@ -45,70 +45,50 @@ extension BlockingConnection {
     }
 
     @Test @LoopActor func scriptTakesWhatTheWaitBrought() async throws {
-        try await RedisServer.running { server in
-            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
-            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
-            try await withConnection(server.url) { redis in
-                let start = MonotonicInstant.now
-                #expect(try await blocking.pop(seconds: 0.2) == nil)
-                #expect(start.elapsed >= .milliseconds(190))
-                _ = try await redis.send(["LPUSH", "pending", "first", "second"])
-                #expect(try await blocking.pop(seconds: 1) == Array("first".utf8))
-                #expect(try await blocking.pop(seconds: 1) == Array("second".utf8))
-                #expect(try await redis.send(["EXISTS", "pending", "arrived"]) == .integer(0))
-                async let woken = blocking.pop(seconds: 5)
-                _ = try await redis.send(["LPUSH", "pending", "third"])
-                #expect(try await woken == Array("third".utf8))
-            }
-            blocking.stop()
+        try await withServer { blocking, redis in
+            let start = MonotonicInstant.now
+            #expect(try await blocking.pop(seconds: 0.2) == nil)
+            #expect(start.elapsed >= .milliseconds(190))
+            _ = try await redis.send(["LPUSH", "pending", "first", "second"])
+            #expect(try await blocking.pop(seconds: 1) == Array("first".utf8))
+            #expect(try await blocking.pop(seconds: 1) == Array("second".utf8))
+            #expect(try await redis.send(["EXISTS", "pending", "arrived"]) == .integer(0))
+            async let woken = blocking.pop(seconds: 5)
+            _ = try await redis.send(["LPUSH", "pending", "third"])
+            #expect(try await woken == Array("third".utf8))
         }
     }
 
     /// Goal: whoever pushed waits for no round trip of the one who waited.
     @Test @LoopActor func scriptRunsInTheTurnOfTheServerInWhichThePushCame() async throws {
-        try await RedisServer.running { server in
-            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
-            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
-            try await withConnection(server.url) { redis in
-                async let woken = blocking.pop(seconds: 30)
-                try await eventually {
-                    try await redis.send(["INFO", "clients"]).text?.contains("blocked_clients:1") == true
-                }
-                // While this process reads nothing, the server has done all of it.
-                let replies = await redis.send(pipeline: [["LPUSH", "pending", "x"]])
-                #expect(try replies[0].get() == .integer(1))
-                #expect(try await redis.send(["EXISTS", "pending", "arrived"]) == .integer(0))
-                #expect(try await woken == Array("x".utf8))
+        try await withServer { blocking, redis in
+            async let woken = blocking.pop(seconds: 30)
+            try await eventually {
+                try await redis.send(["INFO", "clients"]).text?.contains("blocked_clients:1") == true
             }
-            blocking.stop()
+            // While this process reads nothing, the server has done all of it.
+            let replies = await redis.send(pipeline: [["LPUSH", "pending", "x"]])
+            #expect(try replies[0].get() == .integer(1))
+            #expect(try await redis.send(["EXISTS", "pending", "arrived"]) == .integer(0))
+            #expect(try await woken == Array("x".utf8))
         }
     }
 
     @Test @LoopActor func refusalToMoveDoesNotKeepTheScriptFromRunning() async throws {
-        try await RedisServer.running { server in
-            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
-            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
-            try await withConnection(server.url) { redis in
-                _ = try await redis.send(["SET", "pending", "not a list"])
-                _ = try await redis.send(["LPUSH", "arrived", "left over"])
-                #expect(try await blocking.pop(seconds: 30) == Array("left over".utf8))
-            }
-            blocking.stop()
+        try await withServer { blocking, redis in
+            _ = try await redis.send(["SET", "pending", "not a list"])
+            _ = try await redis.send(["LPUSH", "arrived", "left over"])
+            #expect(try await blocking.pop(seconds: 30) == Array("left over".utf8))
         }
     }
 
     @Test @LoopActor func errorOfTheScriptIsThrownAndTheConnectionKept() async throws {
-        try await RedisServer.running { server in
-            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
-            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
-            try await withConnection(server.url) { redis in
-                _ = try await redis.send(["SET", "arrived", "not a list"])
-                await #expect(throws: RedisError.self) { try await blocking.pop(seconds: 0.1) }
-                _ = try await redis.send(["DEL", "arrived"])
-                _ = try await redis.send(["LPUSH", "pending", "next"])
-                #expect(try await blocking.pop(seconds: 1) == Array("next".utf8))
-            }
-            blocking.stop()
+        try await withServer { blocking, redis in
+            _ = try await redis.send(["SET", "arrived", "not a list"])
+            await #expect(throws: RedisError.self) { try await blocking.pop(seconds: 0.1) }
+            _ = try await redis.send(["DEL", "arrived"])
+            _ = try await redis.send(["LPUSH", "pending", "next"])
+            #expect(try await blocking.pop(seconds: 1) == Array("next".utf8))
         }
     }
 
@@ -171,6 +151,17 @@ extension BlockingConnection {
                     try await redis.send(["INFO", "clients"]).text?.contains("blocked_clients:0") == true
                 }
             }
+            blocking.stop()
+        }
+    }
+
+    @LoopActor private func withServer(
+        _ body: @LoopActor (BlockingConnection, RedisConnection) async throws -> Void
+    ) async throws {
+        try await RedisServer.running { server in
+            let configuration = RedisConfiguration(address: try RedisAddress(url: server.url))
+            let blocking = BlockingConnection(configuration, logger: .disabled, metrics: nil)
+            try await withConnection(server.url) { redis in try await body(blocking, redis) }
             blocking.stop()
         }
     }
