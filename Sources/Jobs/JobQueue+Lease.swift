@@ -18,23 +18,24 @@ extension JobQueue {
         }
     }
 
-    /// Waits on a connection of its own until something was pushed to the queue or half a second passed, and then does what
-    /// ``lease(queue:max:)`` does; to be called when that found less than it asked for.
+    /// Waits on a connection of its own until something was pushed to the queue or half a second passed, and then does
+    /// what ``lease(queue:max:)`` does; to be called when that found less than it asked for.
     ///
     /// Retries become due without a push, hence the short wait. One call for each queue at a time.
     ///
-    /// - Throws: As ``lease(queue:max:)``. When the connection was lost the element that ended the wait may lie in the shared
-    ///   list `arrived`, where whoever leases next finds it, or be leased already, and is then found by ``adopt()``.
+    /// - Throws: As ``lease(queue:max:)``. When the connection was lost the element that ended the wait may lie in the
+    ///   shared list `arrived`, where whoever leases next finds it, or be leased already, and is then found by
+    ///   ``adopt()``.
     public func leaseNext(queue: String, max: Int) async throws(RedisError) -> [Lease] {
         try Self.check(queue: queue)
-        if isIsolated || drainingFor.map({ $0 != queue }) ?? false {
+        if isIsolated || drainingFor != nil {
             // What is in the list is not for this worker now: BLMOVE would bring it at once, again and again.
             try? await pause(for: .milliseconds(20))
             return try await lease(queue: queue, max: max)
         }
         let connection = try blockingConnection(for: queue)
         let names = keys.queue(queue)
-        return try await lease(queue, max) { (keys, arguments) async throws(RedisError) in
+        return try await lease(queue, max, waits: true) { (keys, arguments) async throws(RedisError) in
             try await connection.evaluate(
                 JobScripts.lease, keys: keys, arguments: arguments, onceMovedFrom: .string(names.pending),
                 to: .string(names.arrived), within: self.configuration.sweepInterval.inSeconds)
@@ -42,7 +43,7 @@ extension JobQueue {
     }
 
     private func lease(
-        _ queue: String, _ max: Int,
+        _ queue: String, _ max: Int, waits: Bool = false,
         _ call: @LoopActor ([RedisArgument], [RedisArgument]) async throws(RedisError) -> RedisValue
     ) async throws(RedisError) -> [Lease] {
         try Self.check(queue: queue)
@@ -51,8 +52,8 @@ extension JobQueue {
         let wanted = Int64(min(max, configuration.leaseMax))
         let numbers = nextNumber..<(nextNumber + wanted)
         nextNumber = numbers.upperBound
-        reserved.append(numbers)
-        defer { reserved.removeAll { $0 == numbers } }
+        reserved.append((numbers, waits))
+        defer { reserved.removeAll { $0.numbers == numbers } }
         let names = keys.queue(queue)
         let scriptKeys: [RedisArgument] = [
             meta, .string(keys.workers), .string(keys.running(worker)), .string(names.retry), .string(names.arrived),
@@ -64,14 +65,16 @@ extension JobQueue {
         ]
         let reply: RedisValue
         do throws(RedisError) {
-            reply = try await call(scriptKeys, arguments)
-        } catch {
-            guard error.isUnregisteredWorker else {
-                mustAdopt = true
-                throw error
+            do throws(RedisError) {
+                reply = try await call(scriptKeys, arguments)
+            } catch {
+                guard error.isUnregisteredWorker else { throw error }
+                try await register()
+                reply = try await call(scriptKeys, arguments)
             }
-            try await register()
-            reply = try await call(scriptKeys, arguments)
+        } catch {
+            mustAdopt = true
+            throw error
         }
         lastLeaseRoundTrip = .now
         return try await accept(reply, queue: queue)

@@ -94,9 +94,10 @@ extension JobQueue {
     /// A worker that was reaped meanwhile is registered anew and holds nothing any more.
     public func heartbeat() async throws(RedisError) {
         let worker = try requireWorker()
-        let known = held.count + reserved.reduce(0) { $0 + $1.count }
+        let known = held.count + reserved.reduce(0) { $0 + ($1.waits ? 0 : $1.numbers.count) }
         do throws(RedisError) {
-            // Commands are answered in order: what is in the hash was known when the heartbeat was sent, or is unknown.
+            // Commands are answered in order: what is in the hash was known when the heartbeat was sent, or is unknown; or it
+            // is on its way over the connection of a wait, and `adopt` leaves it alone.
             if try await beat(worker, isNew: false) > known { mustAdopt = true }
         } catch {
             // After the good-bye there is no name to beat for, and registering would bring it back.
@@ -148,7 +149,9 @@ extension JobQueue {
             for id in ids {
                 guard let number = id.text.flatMap(Lease.number(of:)) else { continue }
                 present.insert(number)
-                if held[number] == nil, !reserved.contains(where: { $0.contains(number) }) { unknown.append(id) }
+                if held[number] == nil, !reserved.contains(where: { $0.numbers.contains(number) }) {
+                    unknown.append(id)
+                }
             }
             forgetLost(believed.filter { !present.contains($0) })
             return try await fetch(unknown, running)

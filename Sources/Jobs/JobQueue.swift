@@ -28,8 +28,9 @@ public final class JobQueue {
 
     /// Leases by number: `false` while worked on, `true` while a transition is on its way.
     var held: [Int64: Bool] = [:]
-    /// Numbers that lease calls without a reply may have used: what is found under them is not lost, it is coming.
-    var reserved: [Range<Int64>] = []
+    /// Numbers that lease calls without a reply may have used, and whether the call waits for a push first: what is found
+    /// under them is not lost, it is coming.
+    var reserved: [(numbers: Range<Int64>, waits: Bool)] = []
     var nextNumber: Int64 = 1
     /// The queue for whose suspects this worker lets go of everything else.
     var drainingFor: String?

@@ -176,7 +176,10 @@ public final class ReceiptWorker {
                 var leases = lane.takeAdopted()
                 if leases.isEmpty { leases = await lease(for: lane) }
                 if isStopping {
-                    for lease in leases { await giveBackNow(lease) }
+                    // The last one first: each goes to the front of the list.
+                    for lease in leases.reversed() {
+                        group.addImmediateTask { @LoopActor @Sendable in await self.giveBackNow(lease, of: lane) }
+                    }
                     break
                 }
                 for lease in leases {
@@ -234,16 +237,21 @@ public final class ReceiptWorker {
     }
 
     private func take(adopted lease: Lease) async {
-        if !isStopping, let lane = lanes.first(where: { $0.queue.rawValue == lease.queue }) {
-            lane.adopt(lease)
-        } else {
-            await giveBackNow(lease)
+        guard let lane = lanes.first(where: { $0.queue.rawValue == lease.queue }) else {
+            _ = try? await jobs.release(lease)
+            return
         }
+        if isStopping { await giveBackNow(lease, of: lane) } else { lane.adopt(lease) }
     }
 
     /// A lease that came while the worker stops need not wait for those that are let end.
-    private func giveBackNow(_ lease: Lease) async {
-        if (try? await jobs.release(lease)) == true { returnedWhileStopping += 1 }
+    ///
+    /// One that cannot be given back stays with the lane, and is counted at the end.
+    private func giveBackNow(_ lease: Lease, of lane: Lane) async {
+        lane.began(lease)
+        guard let wasMine = try? await jobs.release(lease) else { return }
+        if wasMine { returnedWhileStopping += 1 }
+        lane.ended(lease)
     }
 }
 

@@ -22,6 +22,7 @@ public final class BlockingConnection {
     private var backoff = Backoff()
     private var mustPause = false
     private var isWaiting = false
+    private var isRefused = false
     private var isStopped = false
 
     /// Makes a connection that connects at its first use.
@@ -33,13 +34,14 @@ public final class BlockingConnection {
             labels: ["use": "blocking"])
     }
 
-    /// Waits for an element at the right end of `source`, moves it to the left end of `destination` (`BLMOVE … RIGHT LEFT`),
-    /// and runs a script; when none comes for `seconds`, which must be more than 0, the script runs all the same.
+    /// Waits for an element at the right end of `source`, moves it to the left end of `destination`
+    /// (`BLMOVE … RIGHT LEFT`), and runs a script; when none comes for `seconds`, which must be more than 0, the script
+    /// runs all the same.
     ///
     /// One call at a time. Cancelling the task closes the socket.
     ///
-    /// - Returns: The script's reply. It also ran when the server refused to move anything, as one whose memory is full does;
-    ///   the next call then pauses first.
+    /// - Returns: The script's reply. It also ran when the server refused to move anything, as one whose memory is full
+    ///   does; the first refusal in a row is logged, and the next call pauses first.
     /// - Throws: What went wrong with the connection or the script, which then may have run
     ///   (``RedisError/mayHaveBeenApplied``); the next call pauses shortly, and connects anew if it must.
     public func evaluate(
@@ -66,7 +68,7 @@ public final class BlockingConnection {
                 }
             }
             let value = try reply.get()
-            if case .success = replies[0] { backoff.reset() } else { mustPause = true }
+            note(replies[0])
             return value
         } catch {
             // An error reply leaves a good connection, unless the server behind it is of no use.
@@ -80,6 +82,19 @@ public final class BlockingConnection {
     public func stop() {
         isStopped = true
         link?.close(RedisError(.notConnected, "stopped"))
+    }
+
+    /// Takes note of what became of BLMOVE in a call that was of use all the same.
+    private func note(_ move: RedisLink.Reply) {
+        switch move {
+        case .success:
+            backoff.reset()
+            isRefused = false
+        case .failure(let error):
+            if !isRefused { logger.warning("redis refuses to wait for a push", ["error": .string("\(error)")]) }
+            isRefused = true
+            mustPause = true
+        }
     }
 
     /// The replies to two commands.

@@ -51,6 +51,22 @@ private final class Seen {
         }
     }
 
+    @Test @LoopActor func heartbeatSeesALostLeaseAlsoWhileLanesWait() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1") { $0.sweepInterval = .seconds(60) }
+            let waiting = Task { @LoopActor @Sendable in try await worker.leaseNext(queue: "google", max: 128) }
+            try await eventually("a lane waits") { worker.reserved.contains { $0.waits } }
+            try await bench.push("{}")
+            try await loseReply(bench, worker, max: 1)
+            worker.mustAdopt = false
+            try await worker.heartbeat()
+            #expect(worker.mustAdopt)
+            #expect(try await worker.adopt().count == 1)
+            waiting.cancel()
+            _ = await waiting.result
+        }
+    }
+
     @Test @LoopActor func whatIsHeldOrOnItsWayIsNotAdopted() async throws {
         try await Bench.run { bench in
             let worker = try await bench.worker("w1")

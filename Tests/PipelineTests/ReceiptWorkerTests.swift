@@ -83,7 +83,8 @@ import Verification
             try await works.addWorker()
             try await eventually("another worker to credit it") { try await works.gems() >= 550 }
             let report = await stopping.value
-            #expect(report.returned == 1 && report.finished == 1 && report.left == 0)
+            // Twice when the lane's last wait was still under way and leased what had just been given back.
+            #expect((1...2).contains(report.returned) && report.finished == 1 && report.left == 0)
         }
     }
 

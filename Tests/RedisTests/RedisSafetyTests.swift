@@ -159,7 +159,7 @@ import Testing
 }
 
 /// A logger's lines, in a file that nobody else sees.
-private struct LogFile {
+struct LogFile {
     let logger: Logger
     private let sink: LogSink
     private let file: UnsafeMutablePointer<FILE>
