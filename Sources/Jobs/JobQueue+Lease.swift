@@ -123,11 +123,13 @@ extension JobQueue {
         return leases
     }
 
-    /// Gives a bare job (one that another program pushed) its submission, and its first status with it.
+    /// Gives a bare job (one that another program pushed) its submission, and its first status with it; or a job that came
+    /// under another submission its own.
     ///
     /// The status is sent, not waited for (`SET … NX EX`: it hides no other status). Should it get lost, the next
-    /// transition writes one. The submission is remembered by this worker, and written down when the job is retried;
-    /// of a job that was in a crashed worker it is written down now, so that its client hears of it should it be buried.
+    /// transition writes one. The submission is remembered by this worker, and written down when the job is retried; of
+    /// a job that was in a crashed worker, or has another in its header, it is written down now, so that its client hears
+    /// of it should it be buried.
     ///
     /// - Returns: The lease under its submission.
     public func identify(
@@ -139,7 +141,7 @@ extension JobQueue {
             "SET", .string(keys.status(submission)), .bytes(pendingStatus), "NX", "EX",
             .int(configuration.statusLifetime.inMilliseconds / 1000),
         ])
-        if lease.crashes > 0 {
+        if lease.crashes > 0 || lease.submission != nil {
             _ = try await redis.evaluate(
                 JobScripts.identify, keys: [meta, .string(keys.running(try requireWorker()))],
                 arguments: [incarnationArgument, .string(lease.id), .string(submission)], idempotent: true)

@@ -90,8 +90,9 @@ final class ReceiptPipeline {
         }
         let id = SubmissionID(digest: Digest.sha256(submission.canonicalBytes))
         var lease = lease
-        if lease.submission == nil {
-            // Pushed by another program: from now on it can be polled.
+        if lease.submission != id.rawValue {
+            // Pushed by another program: from now on it can be polled. One that came under the name of somebody else's
+            // submission must not write that one's status.
             let pending = SubmissionStatus(.pending, player: submission.player)
             lease = try await jobs.identify(lease, as: id.rawValue, pendingStatus: pending.json)
         }

@@ -101,6 +101,19 @@ import Testing
         }
     }
 
+    @Test @LoopActor func jobUnderAnotherSubmissionGetsItsOwnInItsHeader() async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            try await bench.push("T1 0-victim 2 17 0 0\n{}")
+            let misnamed = try #require(try await worker.lease(queue: "apple", max: 1).first)
+            let lease = try await worker.identify(misnamed, as: "0-x", pendingStatus: statusJSON("pending"))
+            #expect(lease.submission == "0-x")
+            let running = bench.keys.prefix + "running:w1"
+            #expect(try await bench.raw("HGET", running, lease.id).text == "T1 0-x 2 17 0 0\n{}")
+            #expect(try await bench.status("0-victim") == nil)
+        }
+    }
+
     @Test @LoopActor func ageIsCountedByRedissClock() async throws {
         try await Bench.run { bench in
             let worker = try await bench.worker("w1")

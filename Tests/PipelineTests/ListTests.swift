@@ -39,6 +39,29 @@ import Testing
         }
     }
 
+    @Test func jobUnderAnothersNameWritesOnlyItsOwnStatus() async throws {
+        try await Works.run { works in
+            let victims = Works.order(try works.buy(.google, by: "victim").receipt, "victim")
+            let name = try Works.id(of: victims).rawValue
+            let thiefs = [
+                Works.order(try works.buy(.google, by: "thief").receipt, "thief"),
+                Works.order("eyJhbGciOiJFUzI1NiJ9.e30.c2ln", "thief"),
+            ]
+            for job in thiefs {
+                try await works.push("T1 \(name) 0 \(UnixMilliseconds.now.value) 0 0\n\(job)", to: "google")
+            }
+            for job in thiefs {
+                try await eventually("an end under its own name") {
+                    [.credited, .rejected].contains(try await works.status(of: job)?.state)
+                }
+            }
+            #expect(try await works.status(of: victims) == nil)
+            let answer = try await works.submit(victims)
+            #expect(answer.summary == "200 credited finish" && answer.isAlreadyProcessed == false)
+            #expect(try await works.gems("victim") == 550)
+        }
+    }
+
     @Test func settlementOfAPushedJobIsPublished() async throws {
         try await Works.run { works in
             let heard = Heard()
