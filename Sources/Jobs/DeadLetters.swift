@@ -29,7 +29,9 @@ public struct DeadLetter: Sendable, Equatable {
     public let payload: [UInt8]
     /// Whether only its beginning was kept, so that it cannot be replayed.
     public let isTruncated: Bool
-    /// Whether no worker could read it: there is no purchase in it that anybody knows of.
+    /// Whether another program pushed it and no worker could read it.
+    ///
+    /// There may be a purchase in it all the same, of which only its sender knows.
     public let isMalformed: Bool
 
     init?(_ record: [UInt8]) {
@@ -77,7 +79,7 @@ public enum ReplayOutcome: String, Sendable {
 public enum DropOutcome: Sendable, Equatable {
     /// It is gone; what it was, without the job. Nil when its record could not be read.
     case dropped(DeadLetter?)
-    /// It is not malformed, so it may be a purchase that was paid; nothing was changed.
+    /// It is not malformed, or of a known submission, so it may be a purchase that was paid; nothing was changed.
     case kept
     /// There is no such dead letter.
     case missing
@@ -111,12 +113,14 @@ extension JobQueue {
     /// The ids of all dead letters there are now, oldest first; also those whose records cannot be read.
     public func deadIDs() async throws(RedisError) -> [String] {
         var ids: [String] = []
+        var offset = 0
         while true {
-            let (first, last) = (Int64(ids.count), Int64(ids.count + Self.idsPageMax - 1))
+            let (first, last) = (Int64(offset), Int64(offset + Self.idsPageMax - 1))
             let page =
                 try await redis.send(["ZRANGE", .string(keys.deadIndex), .int(first), .int(last)], idempotent: true)
                 .elements ?? []
             ids += page.compactMap(\.text)
+            offset += page.count
             guard page.count == Self.idsPageMax else { return ids }
         }
     }
@@ -147,7 +151,7 @@ extension JobQueue {
         return answer.text.flatMap(ReplayOutcome.init(rawValue:)) ?? .changed
     }
 
-    /// Forgets a dead letter for good, in one script; one that is not malformed only when forced to.
+    /// Forgets a dead letter for good, in one script; only when forced to if it is not malformed, or has a submission.
     public func drop(_ id: String, force: Bool = false) async throws(RedisError) -> DropOutcome {
         let answer = try await redis.evaluate(
             JobScripts.drop, keys: [meta, .string(keys.dead), .string(keys.deadIndex)],

@@ -43,8 +43,9 @@ extension JobQueue {
 
     /// Puts a job aside for `delay`, counted by Redis' clock; one attempt more stands in its header then.
     ///
-    /// The delay should be jittered already. `status` is JSON whose first member is `"state"`, usually pending; nil leaves
-    /// the status alone. With `isNews` it is published: there is more to do, but who waits will not want to wait for it.
+    /// The delay should be jittered already. `status` is JSON whose first member is `"state"`, usually pending; nil
+    /// leaves the status alone. With `isNews` it is published: there is more to do, but who waits will not want to wait
+    /// for it.
     ///
     /// - Returns: Whether the lease was still this worker's; if not, nothing was changed.
     /// - Throws: As ``settle(_:status:followUps:)``.
@@ -66,9 +67,10 @@ extension JobQueue {
 
     /// Moves a job to the dead letters.
     ///
-    /// `reasons` are slugs and short texts for people, never parts of a receipt. Of a malformed job only the first 4 KiB are
-    /// kept, and the digest of all: it may be anything, of any size. Without a `status` a submission that is pending becomes
-    /// dead.
+    /// `reasons` are slugs and short texts for people, never parts of a receipt. Of a malformed job only the first
+    /// 4 KiB are kept, and the digest of all: it may be anything, of any size. Malformed is what another program pushed
+    /// and nobody here ever read, not what a newer version may have written. Without a `status` a submission that is
+    /// pending becomes dead.
     ///
     /// - Returns: The id among the dead; nil when the lease was not this worker's any more (nothing was changed).
     /// - Throws: As ``settle(_:status:followUps:)``.

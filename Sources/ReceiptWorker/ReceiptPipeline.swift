@@ -85,7 +85,9 @@ final class ReceiptPipeline {
         do {
             submission = try ReceiptSubmission(json: JSONView.parse(lease.payload))
         } catch {
-            _ = try await jobs.bury(lease, reasons: ["malformed-job", "\(error)"], status: nil, isMalformed: true)
+            // One with a submission was read by a newer version: it is kept whole, to be replayed to such a worker.
+            let isUnknown = lease.submission == nil
+            _ = try await jobs.bury(lease, reasons: ["malformed-job", "\(error)"], status: nil, isMalformed: isUnknown)
             return "malformed"
         }
         let id = SubmissionID(digest: Digest.sha256(submission.canonicalBytes))
@@ -319,7 +321,8 @@ final class ReceiptPipeline {
         do {
             duty = try StoreDuty(json: JSONView.parse(lease.payload))
         } catch {
-            _ = try await jobs.bury(lease, reasons: ["malformed-duty", "\(error)"], status: nil, isMalformed: true)
+            // Of a purchase that was credited: Google takes the money back when nobody replays it to who can read it.
+            _ = try await jobs.bury(lease, reasons: ["malformed-duty", "\(error)"], status: nil)
             return "malformed"
         }
         switch await verifier.perform(duty, attempt: lease.verificationAttempt) {

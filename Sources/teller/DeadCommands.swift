@@ -4,9 +4,10 @@ import Redis
 import ServiceRuntime
 
 private let about = """
-    A dead letter is a job that no worker will touch again by itself: malformed, without an answer from the store for
-    72 hours, or at hand when several workers crashed. It stays until somebody replays or drops it. Of a malformed job only
-    the first 4 KiB are kept; a longer one cannot be replayed: whoever pushed it has to push it again, corrected.
+    A dead letter is a job that no worker will touch again by itself: unreadable, without an answer from the store for
+    72 hours, or at hand when several workers crashed. It stays until somebody replays or drops it. Malformed is what
+    another program pushed and no worker could read. Only its first 4 KiB are kept; a longer one cannot be replayed:
+    whoever pushed it has to push it again, corrected.
     """
 
 let deadListCommand = Command(
@@ -68,18 +69,19 @@ let deadReplayCommand = Command(
         // Read before the first replay, so that one which dies again is not replayed in circles.
         let ids = isAll ? try await jobs.deadIDs() : arguments.operands
         var replayed = 0
-        var hopeless = 0
+        var hopeless: [ReplayOutcome: Int] = [:]
         for id in ids {
             let outcome = try await jobs.replay(id)
             if outcome == .replayed { replayed += 1 }
-            if outcome == .truncated || outcome == .changed { hopeless += 1 }
+            hopeless[outcome, default: 0] += 1
             print("\(id): \(outcome.explanation)")
         }
         print("\(replayed) of \(ids.count) replayed")
-        if isAll, hopeless > 0 {
-            print(
-                "\(hopeless) cannot be replayed, ever: `teller dead drop ID…` removes them, `teller dead show ID` first"
-            )
+        if isAll, let count = hopeless[.truncated] {
+            print("\(count) truncated: never to be replayed. `teller dead show ID`, then `teller dead drop ID…`")
+        }
+        if isAll, let count = hopeless[.changed] {
+            print("\(count) changed: never to be replayed. `teller dead drop --force ID…` removes them")
         }
         return isAll || replayed == ids.count ? 0 : 1
     }
@@ -90,11 +92,12 @@ let deadDropCommand = Command(
     details: about + """
 
 
-        Only what is malformed is dropped: no worker could read it, so no purchase in it is known. Anything else may be a
-        purchase that a player paid for: replay it. --force drops that, too, and a record that was damaged. A drop cannot
-        be undone, but a receipt that is sent again is served as if it had never been here. Each dropped letter leaves a
-        line in the log (standard error) with its id, reasons, size and SHA-1, never with the job. Exit code 1: one that
-        was named was not dropped.
+        Only what is malformed is dropped. There may be a purchase in it all the same, say beside a misspelt field, and
+        only its sender knows: ask first. Anything else may be a purchase that was paid, or what Google waits to hear of
+        one: replay it. --force drops that, too, and a record that was damaged. A drop cannot be undone, but a receipt
+        that is sent again is served as if it had never been here. Each dropped letter leaves a line in the log (standard
+        error) with its id, reasons, size and SHA-1, never with the job; so does one of which nobody knows whether it was
+        dropped, because the connection to Redis broke. Exit code 1: one that was named was not dropped.
 
         Example: teller dead drop --all-malformed 2>>/var/log/teller-dropped.log
         """, operands: "ID…",
@@ -114,16 +117,31 @@ let deadDropCommand = Command(
         let ids = isAll ? try await jobs.deadIDs() : arguments.operands
         var dropped = 0
         for id in ids {
-            let outcome = try await jobs.drop(id, force: arguments.has("force"))
-            if case .dropped(let letter) = outcome {
-                dropped += 1
-                logger.notice("dead letter dropped", letter?.logFields ?? ["id": .string(id)])
-            }
+            let outcome = try await drop(id, force: arguments.has("force"), from: jobs, logger)
+            if case .dropped = outcome { dropped += 1 }
             // Those that stay are what --all-malformed is not about.
             if !isAll || outcome != .kept { print("\(id): \(outcome.explanation)") }
         }
         print(isAll ? "\(dropped) dropped, \(ids.count - dropped) left" : "\(dropped) of \(ids.count) dropped")
         return isAll || dropped == ids.count ? 0 : 1
+    }
+}
+
+/// Drops one, and says so in the log; also when only the answer was lost, and with it what the letter was.
+@LoopActor
+private func drop(_ id: String, force: Bool, from jobs: JobQueue, _ logger: Logger) async throws -> DropOutcome {
+    let before = try await jobs.deadLetter(id)
+    do throws(RedisError) {
+        let outcome = try await jobs.drop(id, force: force)
+        if case .dropped(let letter) = outcome {
+            logger.notice("dead letter dropped", letter?.logFields ?? ["id": .string(id)])
+        }
+        return outcome
+    } catch {
+        if error.mayHaveBeenApplied {
+            logger.notice("dead letter perhaps dropped", before?.logFields ?? ["id": .string(id)])
+        }
+        throw error
     }
 }
 
@@ -146,7 +164,7 @@ extension DropOutcome {
         case .dropped(let letter?): "dropped (\(letter.queue), \(letter.entryBytes) bytes, SHA-1 \(letter.sha1))"
         case .dropped(nil): "dropped (its record could not be read)"
         case .kept:
-            "kept: it is not malformed, so it may be a purchase that was paid. Replay it; or, if you are sure, --force"
+            "kept: it may be a purchase that was paid, or its duty. Replay it; or, if you are sure, --force"
         case .missing: "missing: there is no such dead letter"
         }
     }

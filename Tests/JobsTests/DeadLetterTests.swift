@@ -95,6 +95,31 @@ import Testing
         }
     }
 
+    @Test(arguments: [false, true])
+    @LoopActor func malformedOneWithASubmissionIsDroppedByForceOnly(isLong: Bool) async throws {
+        try await Bench.run { bench in
+            let worker = try await bench.worker("w1")
+            _ = try await bench.front().submit("0-a", String(repeating: "x", count: isLong ? 9000 : 9))
+            let lease = try #require(try await worker.lease(queue: "apple", max: 1).first)
+            let id = try #require(try await worker.bury(lease, reasons: ["why"], status: nil, isMalformed: true))
+            #expect(try await bench.front().deadLetter(id)?.isTruncated == isLong)
+            #expect(try await bench.front().drop(id) == .kept)
+            #expect(try await bench.dead() == 1)
+            #expect(try await bench.front().drop(id, force: true) != .kept)
+        }
+    }
+
+    @Test @LoopActor func idsThatAreNoTextDoNotMakeOthersComeTwice() async throws {
+        try await Bench.run { bench in
+            try await bench.raw(
+                "EVAL", "for n = 1, 2000 do redis.call('ZADD', KEYS[1], n, (n <= 1000 and '\\255' or '') .. n) end",
+                "1",
+                bench.keys.deadIndex)
+            let ids = try await bench.front().deadIDs()
+            #expect(ids == (1001...2000).map(String.init))
+        }
+    }
+
     @Test @LoopActor func damagedRecordIsNamedAndDroppedByForceOnly() async throws {
         try await Bench.run { bench in
             let front = bench.front()

@@ -191,7 +191,24 @@ import Testing
         try await Works.run { works in
             try await works.push(#"{"duty":"google-explode"}"#, to: "google-duty")
             try await eventually("a dead letter") { try await works.jobs.deadCount() == 1 }
-            #expect(try await works.jobs.deadLetters().first?.reasons.first == "malformed-duty")
+            let letter = try #require(try await works.jobs.deadLetters().first)
+            #expect(letter.reasons.first == "malformed-duty" && !letter.isMalformed)
+            #expect(try await works.jobs.drop(letter.id) == .kept)
+        }
+    }
+
+    /// In an upgrade an older worker meets what the API of the newer version accepted.
+    @Test func jobOfANewerVersionIsKeptWholeForAWorkerThatCanReadIt() async throws {
+        try await Works.run { works in
+            let receipt = String(repeating: "x", count: 9000)
+            let job = #"{"userId":"ada","receiptData":"\#(receipt)","newField":1}"#
+            try await works.push("T1 0-a 0 1 0 0\n" + job, to: "apple")
+            try await eventually("a dead letter") { try await works.jobs.deadCount() == 1 }
+            let letter = try #require(try await works.jobs.deadLetters().first)
+            #expect(letter.reasons.first == "malformed-job" && letter.submission == "0-a")
+            #expect(!letter.isMalformed && letter.payload == Array(job.utf8))
+            #expect(try await works.jobs.drop(letter.id) == .kept)
+            #expect(try await works.jobs.replay(letter.id) == .replayed)
         }
     }
 }

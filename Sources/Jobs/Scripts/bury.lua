@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Moves leased jobs to the dead letters, with their reasons; a batch.
 -- KEYS     meta, running of the worker, dead, dead index, then for each call: status
--- ARGV     incarnation, status seconds, channel, then for each call: lease, submission or "-", how many bytes to keep of
---          a malformed job (empty: it is well-formed, all of them), reasons (a JSON array), status JSON (empty:
---          "pending" becomes "dead", for whoever knows the submission)
+-- ARGV     incarnation, status seconds, channel, then for each call: lease, submission or "-", how many bytes to keep
+--          of a malformed job (empty: it is not, all of them), reasons (a JSON array), status JSON (empty: "pending"
+--          becomes "dead", for whoever knows the submission)
 -- RETURNS  for each call the id among the dead, or "" when the lease was not the worker's any more (nothing changed)
 local running, seconds = KEYS[2], ARGV[2]
 local told = {}
