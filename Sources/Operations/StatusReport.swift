@@ -23,7 +23,7 @@ public struct StatusReport: Sendable {
         public let cause: String
         /// What to look for in the catalogue, when that is the cause.
         public let product: String?
-        /// How many of the up to 200 receipts that were looked at.
+        /// How many of the up to 20 receipts that were looked at.
         public let receipts: Int
     }
 

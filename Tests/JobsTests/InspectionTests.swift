@@ -36,6 +36,23 @@ import Testing
         }
     }
 
+    /// Redis stands still while it copies what is looked at, so there is a bound for whoever asks for more, too.
+    @Test @LoopActor func fewOfManyThatWaitAreLookedAtFromBothEnds() async throws {
+        try await Bench.run { bench in
+            let retry = bench.keys.queue("apple").retry
+            for n in 1...25 {
+                try await bench.raw("ZADD", retry, "\(n)", "T1 0-\(n) 1 1 0 0\n{}")
+                try await bench.raw("SET", bench.keys.status("0-\(n)"), "\(n)")
+            }
+            let ends = ((1...10).map(String.init) + (16...25).map(String.init))
+            for sample in [10, 100] {
+                let statuses = try await bench.front().waitingStatuses(in: "apple", sample: sample)
+                #expect(statuses.map { text($0) ?? "" } == ends)
+            }
+            #expect(try await bench.front().waitingStatuses(in: "apple").count == 20)
+        }
+    }
+
     @Test @LoopActor func workersTellTheirHeartbeatAndWhatTheyHold() async throws {
         try await Bench.run { bench in
             let silent = try await bench.worker("silent")
