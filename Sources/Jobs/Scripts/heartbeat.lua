@@ -3,8 +3,10 @@
 -- The pulse tells since when heartbeats have come, anybody's, with no pause in which a living worker could have fallen
 -- silent through no fault of its own. Longer pauses are outages of Redis (or a time without workers), and so are jumps
 -- of its clock: the pulse then begins anew, and nobody is reaped for a lease (see reap.lua).
--- It also adds up by how much the clock was ever set back. Redis's time and that sum are a clock that does not go back (but
--- by the time between two heartbeats): `retry.lua` and `lease.lua` go by it.
+-- It also adds up by how much the clock was ever set back. `retry.lua` and `lease.lua` go by the sum of Redis's time
+-- and that. It goes back with the clock, too, by as much, until the next heartbeat finds out and makes it good (but for
+-- what had passed since the one before). When this key is lost it goes back for good, by all that was ever added up:
+-- what was put aside by then sleeps that much longer.
 -- KEYS     meta, workers, running of the worker, pulse
 -- ARGV     incarnation, worker, longest pause in ms, "new" to make the name known before the first lease. Else one
 --          whose name is gone was reaped, and must not believe that it holds anything
