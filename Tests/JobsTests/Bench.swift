@@ -29,6 +29,11 @@ final class Bench {
             "production", "0", "createdAtMs", "1")
     }
 
+    /// Runs `body` on a server of its own.
+    static func runAlone(_ body: @LoopActor (Bench) async throws -> Void) async throws {
+        try await RedisServer.running { server in try await run(on: server, body) }
+    }
+
     /// Runs `body` in a fresh partition of the server that the tests of this module share, or of `server`.
     static func run(on server: RedisServer? = nil, _ body: @LoopActor (Bench) async throws -> Void) async throws {
         let url: String
@@ -109,7 +114,7 @@ final class Bench {
         try await raw("HSET", keys.pulse, "lastMs", String(now - lastMs), "sinceMs", String(now - sinceMs))
     }
 
-    /// Waits until a connection of somebody is blocked in BLMOVE.
+    /// Waits until a connection of somebody is blocked in BLMOVE: for a bench that runs alone.
     func someoneWaits() async throws {
         try await eventually("a worker waits") {
             try await raw("INFO", "clients").text?.contains("blocked_clients:0") == false
@@ -127,7 +132,8 @@ final class Bench {
         try await raw("ZADD", keys.workers, "XX", String(now - 600_000), queue.worker?.text ?? "")
     }
 
-    /// One call of the script that a sweep is made of, for a lease of a minute, with the worker's last heartbeat or one of another age.
+    /// One call of the script that a sweep is made of, for a lease of a minute, with the worker's last heartbeat or one
+    /// of another age.
     func reap(by queue: JobQueue, beatAgeMs: Int64? = nil) async throws -> RedisValue {
         var beat = queue.lastBeatMs ?? 0
         if let beatAgeMs { beat = try await serverNow() - beatAgeMs }

@@ -163,15 +163,15 @@ import Testing
     }
 
     @Test @LoopActor func waitEndsWithThePushAndItsLease() async throws {
-        try await Bench.run { bench in
-            let worker = try await bench.worker("w1") { $0.sweepInterval = .seconds(5) }
-            let start = MonotonicInstant.now
+        try await Bench.runAlone { bench in
+            let worker = try await bench.worker("w1") { $0.sweepInterval = .seconds(60) }
             async let woken = worker.leaseNext(queue: "apple", max: 10)
             try await bench.someoneWaits()
+            let start = MonotonicInstant.now
             _ = try await bench.front().submit("0-a")
             let leases = try await woken
             #expect(leases.map(\.submission) == ["0-a"])
-            #expect(start.elapsed < .seconds(4))
+            #expect(start.elapsed < .seconds(30))
             #expect(worker.heldCount == 1)
             #expect(try await bench.arrived() == 0)
             worker.stopWaiting()
@@ -213,7 +213,7 @@ import Testing
     }
 
     @Test @LoopActor func waitWhoseReplyIsLostCallsForAdoption() async throws {
-        try await Bench.run { bench in
+        try await Bench.runAlone { bench in
             let worker = try await bench.worker("w1") { $0.sweepInterval = .seconds(5) }
             worker.mustAdopt = false
             let waiting = Task { @LoopActor @Sendable in try await worker.leaseNext(queue: "apple", max: 10) }
