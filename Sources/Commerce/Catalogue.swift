@@ -3,7 +3,8 @@ import ServiceRuntime
 /// The set of products on sale, read from one JSON file.
 ///
 /// The file is an array of products, or an object with a member `products` that is one. Fields that this version does
-/// not know are kept, with a warning when they look like a misspelt one. A file with any mistake is refused as a whole, so a half-read catalogue never grants anything.
+/// not know are kept, with a warning when they look like a misspelt one. A file with any mistake is refused as a whole,
+/// so a half-read catalogue never grants anything.
 public struct Catalogue: Sendable {
     /// All products, ordered by position, then as in the file.
     public let products: [Product]
@@ -19,8 +20,8 @@ public struct Catalogue: Sendable {
     /// - Parameters:
     ///   - json: the content of the file, UTF-8.
     ///   - version: a text that changes with the content.
-    /// - Throws: `CatalogueError` with every mistake, or the first ``Limits/catalogueFindingsMax``: line and column when
-    ///   it is not JSON; line, the field's path and the reason when the shape is wrong.
+    /// - Throws: `CatalogueError` with every mistake, or the first ``Limits/catalogueFindingsMax``: line and column
+    ///   when it is not JSON; line, the field's path and the reason when the shape is wrong.
     public init(json: [UInt8], version: String = "") throws(CatalogueError) {
         guard json.count <= Limits.catalogueBytesMax else {
             throw CatalogueError([JSONError(reason: "is larger than \(Limits.catalogueBytesMax) bytes")])
@@ -84,8 +85,8 @@ public struct Catalogue: Sendable {
 public enum ProductMatch: Sendable {
     /// What the store sold, and the request names it or nothing.
     case product(Product)
-    /// What the store sold, or the request names, is missing in the catalogue under this name: our mistake, so the purchase
-    /// waits for a new catalogue.
+    /// What the store sold, or the request names, is missing in the catalogue under this name: our mistake, so the
+    /// purchase waits for a new catalogue.
     case unknown(String)
     /// The request names another product than the store sold.
     case mismatch

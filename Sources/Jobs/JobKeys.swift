@@ -8,7 +8,8 @@ struct JobKeys: Sendable {
     let prefix: String
     let meta: String
     let workers: String
-    /// Since when heartbeats have come without a long pause, anybody's; and by how much Redis's clock was ever set back.
+    /// Since when heartbeats have come without a long pause, anybody's; and by how much Redis's clock was ever set
+    /// back.
     let pulse: String
     /// Which workers lease suspects, of whatever queue; each until when, by Redis' clock.
     let wards: String

@@ -169,7 +169,8 @@ public struct TellerConfiguration: Sendable {
     private static func redis(_ settings: Settings) -> Redis {
         let url = settings.string("url") ?? "redis://127.0.0.1:6379/0"
         // One that cannot be read is a mistake of its own, and no reason to find fault with the URL.
-        let password = settings.string("passwordFile").map { _ in Secret(settings.textFile("passwordFile") ?? "unread")
+        let password = settings.string("passwordFile").map { _ in
+            Secret(settings.textFile("passwordFile") ?? "unread")
         }
         let allowUnsafe = settings.flag("allowUnsafe")
         if allowUnsafe {
