@@ -95,6 +95,8 @@ public final class JobQueue {
 
     /// How long a status is kept after it was written last.
     public var statusLifetime: Duration { configuration.statusLifetime }
+    /// A submission that was decided, but not credited, is looked at again at most this often.
+    public var lookAgainInterval: Duration { configuration.lookAgainInterval }
 
     /// The status of a submission as it was last written; nil when there is none any more.
     public func status(of submission: String) async throws(RedisError) -> [UInt8]? {

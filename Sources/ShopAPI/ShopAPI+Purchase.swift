@@ -186,20 +186,26 @@ extension ShopAPI {
     }
 
     /// "keep", also when some purchases of the receipt are in the wallet: its others are not, and "finish" would end them.
+    ///
+    /// What is not paid yet is decided: nobody asks the store again until the receipt is handed in again, so there is nothing
+    /// to poll, and no use in asking sooner than the queue looks again.
     private func pending(_ status: SubmissionStatus, _ id: SubmissionID) async throws -> OutgoingResponse {
         let inWallet = try await inWallet(status)
+        let isUnpaid = status.state == .awaitingPayment
+        let retryAfter =
+            isUnpaid ? jobs.lookAgainInterval.inMilliseconds : max(status.retryAfterMilliseconds ?? 1000, 1000)
         var writer = JSONWriter(capacity: 160)
         writer.object { writer in
             writer.member("status", status.state.rawValue)
             writer.member("submissionId", id.rawValue)
-            writer.member("retryAfterMs", max(status.retryAfterMilliseconds ?? 1000, 1000))
+            writer.member("retryAfterMs", retryAfter)
             writer.member("clientAction", ClientAction.keep.rawValue)
             writer.member("cause", status.cause?.rawValue)
             writer.member("product", status.awaitedProduct)
             inWallet?.write(to: &writer)
         }
         var response = OutgoingResponse.json(202, writer.bytes)
-        response.headers.append(("Location", "/shop/purchases/\(id.rawValue)"))
+        if !isUnpaid { response.headers.append(("Location", "/shop/purchases/\(id.rawValue)")) }
         return response
     }
 
