@@ -49,6 +49,7 @@ import Testing
         for status in try Self.statuses() { try look(JSONView.parse(status.json)) }
         #expect(documented > 20)
         for state in SubmissionStatus.State.allCases { #expect(readme.contains("`\(state.rawValue)`")) }
+        for cause in IndeterminateCause.allCases { #expect(readme.contains("| `\(cause.rawValue)` |"), "\(cause)") }
     }
 
     /// Scripts look at the first bytes to protect "credited" from being overwritten.

@@ -1,4 +1,6 @@
 import Commerce
+import Foundation
+import TestSupport
 import Testing
 
 @testable import ShopAPI
@@ -22,6 +24,22 @@ import Testing
         #expect(row.slug.allSatisfy { $0.isLowercase || $0 == "-" } && !row.slug.isEmpty)
         #expect((400...599).contains(row.status))
         #expect(!row.title.isEmpty && !row.title.hasSuffix("."))
+    }
+
+    /// Each row of the README's table is `| status | action | reasons |`, and each reason is in the row that is its own.
+    @Test func everyReasonIsInTheREADME() throws {
+        let readme = try String(contentsOfFile: Repository.root + "/README.md", encoding: .utf8)
+        let table = readme.split(separator: "\n").drop { $0 != "| status | `clientAction` | reasons |" }
+            .dropFirst(2).prefix { $0.hasPrefix("|") }
+        for reason in Self.all {
+            let row = reason.row
+            let named = table.filter { $0.contains("`\(row.slug)`") }
+            #expect(named.count == 1, "\(row.slug)")
+            #expect(named.allSatisfy { $0.hasPrefix("| \(row.status) | `\(row.action.rawValue)` |") }, "\(row.slug)")
+        }
+        // Two marks around each name, and around each row's action.
+        let marks = table.joined().count { $0 == "`" }
+        #expect(marks == 2 * (Self.all.count + table.count))
     }
 
     /// A client that finishes gives up its proof: only where the store itself took the money back.
