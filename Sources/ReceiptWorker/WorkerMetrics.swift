@@ -3,8 +3,8 @@ import ServiceRuntime
 
 /// What a worker counts.
 ///
-/// Labels are closed sets (queue, outcome): never a player's or purchase's id, never a receipt. Products that the catalogue
-/// lacks are an open one, so only the first ``productsMax`` have a series of their own.
+/// Labels are closed sets (queue, outcome): never a player's or purchase's id, never a receipt. Products that the
+/// catalogue lacks are an open one, so only the first ``productsMax`` have a series of their own.
 @LoopActor
 final class WorkerMetrics {
     static let productsMax = 50
@@ -30,6 +30,7 @@ final class WorkerMetrics {
         }
         // From the start, at 0: an increase is only seen between two samples.
         for queue in WorkQueue.allCases { late.counter(queue.rawValue) }
+        for (_, counters) in outcomes { counters.counter(IndeterminateCause.ourConfiguration.rawValue) }
     }
 
     func countLate(queue: String) { late.increment(queue) }

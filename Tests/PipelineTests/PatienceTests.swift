@@ -164,6 +164,14 @@ import Verification
         }
     }
 
+    /// What rings on its first event begins at 0: an increase is only seen between two samples.
+    @Test func refusalsOfUsAreCountedFromZero() async throws {
+        try await Works.run { works in
+            let lines = works.metrics.render().split(separator: "\n").filter { $0.contains("our-configuration") }
+            #expect(lines.count == 3 && lines.allSatisfy { $0.hasSuffix(" 0") }, "\(lines)")
+        }
+    }
+
     @Test func attemptsOnOldReceiptsRing() async throws {
         var plan = Works.Plan()
         plan.retry.alarmAge = .zero
