@@ -2,7 +2,8 @@ import ServiceRuntime
 
 /// A field of a catalogue that is kept like any unknown one, but looks like a misspelt known one.
 ///
-/// `gemamount` grants nothing and `andriod` sells nothing at Google, and both are found out by players if nobody says so.
+/// `gemamount` grants nothing and `andriod` sells nothing at Google, and both are found out by players if nobody says
+/// so.
 public struct CatalogueWarning: Sendable, Equatable, CustomStringConvertible {
     /// Line of the field in the file, counted from 1; nil when its name is written with escapes.
     public let line: Int?

@@ -14,7 +14,7 @@ public enum IndeterminateCause: String, Sendable, Hashable, CaseIterable {
     case unknownState = "unknown-state"
     /// The store sold a product that the catalogue does not list.
     case unknownProduct = "unknown-product"
-    /// The catalogue lists the product in a way that cannot be granted: with another type than the store's, or too much of
-    /// a currency.
+    /// The catalogue lists the product in a way that cannot be granted: with another type than the store's, or too
+    /// much of a currency.
     case misconfiguredProduct = "misconfigured-product"
 }

@@ -12,8 +12,8 @@ public struct SubmissionStatus: Sendable, Equatable {
         case credited
         /// Refused for good, for `reason`.
         ///
-        /// Looked at again when the receipt is handed in again. With `credits` when other purchases of a legacy app receipt
-        /// are in the wallet. For `.productMismatch` they are the whole receipt: the client may finish it.
+        /// Looked at again when the receipt is handed in again. With `credits` when other purchases of a legacy app
+        /// receipt are in the wallet. For `.productMismatch` they are the whole receipt: the client may finish it.
         case rejected
         /// Bought but not paid at the store.
         case awaitingPayment = "awaiting-payment"

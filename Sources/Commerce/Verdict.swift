@@ -17,17 +17,17 @@ public enum Verdict: Sendable {
     case awaitingPayment(knownKey: PurchaseKey? = nil)
     /// Unknown for now; try again after `retryAfter` (nil: after the usual backoff).
     ///
-    /// `product` is what a human has to look for in the catalogue, when that is the cause: as the store calls it, or as the
-    /// request does when the store could not be asked. `duty` is as above; nil says that it is not known whether the store
-    /// waits for anything.
+    /// `product` is what a human has to look for in the catalogue, when that is the cause: as the store calls it, or
+    /// as the request does when the store could not be asked. `duty` is as above; nil says that it is not known
+    /// whether the store waits for anything.
     case indeterminate(
         retryAfter: Duration? = nil, cause: IndeterminateCause, product: String? = nil, knownKey: PurchaseKey? = nil,
         duty: StoreDuty? = nil)
     /// A legacy app receipt holds several purchases, and each has its own verdict; none of them is `several` again.
     ///
     /// No part answers for another: the good ones are credited, and the receipt is not over while one is open.
-    /// `claimed` are those that the request asks about (all, when it names nothing, or nothing of what is here), and they
-    /// alone answer it; `others` is what is good or open beside them.
+    /// `claimed` are those that the request asks about (all, when it names nothing, or nothing of what is here), and
+    /// they alone answer it; `others` is what is good or open beside them.
     case several(claimed: [Verdict], others: [Verdict])
 
     /// The purchase whose identity was proved.

@@ -27,8 +27,8 @@ public struct SafetyFindings: Sendable, Equatable {
 /// The settings without which a Redis must not hold money (design §5): every acknowledged write is on disk and comes back
 /// from there, nothing is evicted, and the server is the primary.
 ///
-/// The advice is to edit redis.conf and restart, which is always possible, while no user of deploy/redis.conf may change
-/// a server that runs. The one setting with which a restart would destroy everything has advice of its own.
+/// The advice is to edit redis.conf and restart, which is always possible, while no user of deploy/redis.conf may
+/// change a server that runs. The one setting with which a restart would destroy everything has advice of its own.
 @LoopActor
 public struct RedisSafety {
     private struct Rule {
@@ -128,8 +128,8 @@ public struct RedisSafety {
                 guard answer != "OK" else { continue }
                 let fix =
                     "put the line 'user default off resetpass ~* &* +@all' into redis.conf, then restart Redis. Never "
-                    + "restart without that line: it would drop what scripts wrote, credits too (redis-cli ACL SETUSER default ~* &* "
-                    + "+@all, if a user may, makes that safe at once)"
+                    + "restart without that line: it would drop what scripts wrote, credits too (redis-cli ACL SETUSER "
+                    + "default ~* &* +@all, if a user may, makes that safe at once)"
                 findings.violations.append(SafetyViolation(rule: readerRule, found: answer, fix: fix))
             } catch  where error.kind == .noPermission {
                 findings.doubts.append(notAllowed(readerRule, "ACL DRYRUN", "+acl|dryrun"))

@@ -95,9 +95,9 @@ let deadDropCommand = Command(
         Only what is malformed is dropped. There may be a purchase in it all the same, say beside a misspelt field, and
         only its sender knows: ask first. Anything else may be a purchase that was paid, or what Google waits to hear of
         one: replay it. --force drops that, too, and a record that was damaged. A drop cannot be undone, but a receipt
-        that is sent again is served as if it had never been here. Each dropped letter leaves a line in the log (standard
-        error) with its id, reasons, size and SHA-1, never with the job; so does one of which nobody knows whether it was
-        dropped, because the connection to Redis broke. Exit code 1: one that was named was not dropped.
+        that is sent again is served as if it had never been here. Each dropped letter leaves a line in the log
+        (standard error) with its id, reasons, size and SHA-1, never with the job; so does one of which nobody knows
+        whether it was dropped, because the connection to Redis broke. Exit code 1: one that was named was not dropped.
 
         Example: teller dead drop --all-malformed 2>>/var/log/teller-dropped.log
         """, operands: "ID…",

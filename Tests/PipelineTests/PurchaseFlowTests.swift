@@ -119,7 +119,8 @@ import Verification
         }
     }
 
-    /// A bare token does not say which product it is of: taken off the catalogue, or sold under another name at the store.
+    /// A bare token does not say which product it is of: taken off the catalogue, or sold under another name at the
+    /// store.
     @Test(arguments: ["", brandNew.replacing(#""android":"brand_new""#, with: #""android":"brand_newer""#)])
     func dutyOfABareTokenIsFoundByWhatWasCredited(products: String) async throws {
         var plan = Works.Plan()

@@ -30,7 +30,8 @@ import Verification
                 info.split(separator: "\r\n").first { $0.hasPrefix("cmdstat_\(command):calls=") }
                     .flatMap { Int($0.dropFirst(command.utf8.count + 15).prefix { $0 != "," }) } ?? 0
             }
-            // Each lease counts the retries that are due once, and follows a wait (three lanes, the last wait under way).
+            // Each lease counts the retries that are due once, and follows a wait (three lanes, the last wait under
+            // way).
             #expect(calls("blmove") >= 20)
             #expect(calls("zcount") <= calls("blmove") + 6)
         }

@@ -10,11 +10,11 @@ public import ServiceRuntime
 /// connection is suspended and resumed. Limits on bodies, headers, silence and slowness all end in a 4xx answer or a
 /// closed connection. TLS ends at a proxy in front.
 ///
-/// Two of these ends are libmicrohttpd's own (0.9.75) and cannot be bettered from outside. Headers that it refuses when it
-/// has parsed them (no `Host`, a `Content-Length` that is no number) get its bare 400 or 413 with the head sent twice, for
-/// it goes on to its next state after the error; the connection is then closed, and no handler has seen the request. And a
-/// chunked body that passes its limit by more than the excess we read away ends in a reset instead of a 413: an answer
-/// can be queued before a body or after it, not within.
+/// Two of these ends are libmicrohttpd's own (0.9.75) and cannot be bettered from outside. Headers that it refuses
+/// when it has parsed them (no `Host`, a `Content-Length` that is no number) get its bare 400 or 413 with the head
+/// sent twice, for it goes on to its next state after the error; the connection is then closed, and no handler has
+/// seen the request. And a chunked body that passes its limit by more than the excess we read away ends in a reset
+/// instead of a 413: an answer can be queued before a body or after it, not within.
 @LoopActor
 public final class HTTPServer {
     /// Where a server listens and what it puts up with.

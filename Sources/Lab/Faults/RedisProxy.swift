@@ -48,7 +48,8 @@ package final class RedisProxy {
     /// Cuts the connection of the next command with this label, once; after the cuts that were asked for before.
     package func cut(_ label: String, _ moment: Moment) { plan.append((label, moment)) }
 
-    /// Loses the reply to a command that was sent already and waits for a push to a list, or behind a command that does.
+    /// Loses the reply to a command that was sent already and waits for a push to a list, or behind a command that
+    /// does.
     ///
     /// - Returns: Whether there is one at the moment.
     package func cutWaiting(_ label: String, onList key: String) -> Bool {
