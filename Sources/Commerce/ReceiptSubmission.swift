@@ -26,6 +26,11 @@ public struct ReceiptSubmission: Sendable, Equatable {
         self.accountToken = accountToken
     }
 
+    /// The same player and receipt, with no product named.
+    public var withoutProduct: ReceiptSubmission {
+        ReceiptSubmission(player: player, product: nil, receipt: receipt, accountToken: accountToken)
+    }
+
     /// The bytes whose SHA-256 names the submission (see `SubmissionID`).
     ///
     /// Player id, store (`apple` or `google`), product id (empty when not given) and normalised receipt, each as UTF-8

@@ -98,8 +98,23 @@ final class ReceiptPipeline {
             let pending = SubmissionStatus(.pending, player: submission.player)
             lease = try await jobs.identify(lease, as: id.rawValue, pendingStatus: pending.json)
         }
-        let held = HeldReceipt(lease: lease, submission: submission, id: id)
-        let verdict = await verifier.verify(submission, catalogue: catalogue, attempt: lease.verificationAttempt)
+        var held = HeldReceipt(lease: lease, submission: submission, id: id)
+        var (tally, beside) = try await apply(held)
+        if !tally.credits.isEmpty, tally.refusals.contains(.productMismatch) {
+            // Something here was credited as what the request names, though the catalogue calls it otherwise by now. So it
+            // names a purchase of the receipt after all, and what lies beside that one is judged, too: "finish" ends it.
+            let named = Set(tally.credits.map(\.position))
+            held = HeldReceipt(lease: lease, submission: submission.withoutProduct, id: id)
+            (tally, beside) = try await apply(held)
+            tally.credits.sort { named.contains($0.position) && !named.contains($1.position) }
+        }
+        return try await conclude(tally, beside: beside, held)
+    }
+
+    /// Steps 1 to 3: what the request asks about, and what lies beside it.
+    private func apply(_ held: HeldReceipt) async throws -> (tally: Tally, beside: Tally) {
+        let verdict = await verifier.verify(
+            held.submission, catalogue: catalogue, attempt: held.lease.verificationAttempt)
         var (tally, beside) = (Tally(), Tally())
         if case .several(let claimed, let others) = verdict {
             for part in claimed { try await apply(part, held, &tally) }
@@ -107,7 +122,7 @@ final class ReceiptPipeline {
         } else {
             try await apply(verdict, held, &tally)
         }
-        return try await conclude(tally, beside: beside, held)
+        return (tally, beside)
     }
 
     /// Steps 2 and 3 for one purchase of the receipt.
@@ -201,7 +216,7 @@ final class ReceiptPipeline {
         guard sinceCredit > .zero else { return false }
         guard sinceCredit + lease.age < jobs.statusLifetime else { return true }
         guard let status = try await jobs.status(of: held.id.rawValue) else { return false }
-        return try SubmissionStatus(json: JSONView.parse(status)).state == .credited
+        return (try? SubmissionStatus(json: JSONView.parse(status)))?.state == .credited
     }
 
     /// Step 4: one answer for the whole receipt, the most cautious one that its purchases allow.

@@ -19,10 +19,8 @@ struct PurchaseRules: Sendable {
 
     /// The same player and receipt, with no product named.
     var withoutClaim: PurchaseRules {
-        let unclaimed = ReceiptSubmission(
-            player: submission.player, product: nil, receipt: submission.receipt, accountToken: submission.accountToken)
-        return PurchaseRules(
-            submission: unclaimed, catalogue: catalogue, sandbox: sandbox,
+        PurchaseRules(
+            submission: submission.withoutProduct, catalogue: catalogue, sandbox: sandbox,
             accountTokenNamespace: accountTokenNamespace)
     }
 

@@ -288,6 +288,35 @@ import Verification
         }
     }
 
+    /// "Finish" ends the whole receipt, so what was paid for beside the renamed product is credited first.
+    ///
+    /// Its store's id went to another product of the catalogue, or left it, while a client still names what it sees.
+    @Test(arguments: ["com.mygame.gems.500", "com.mygame.gems.7"], ["gems_pack_medium", "gems_pack_huge"])
+    func purchaseBesideARenamedOneIsCreditedBeforeTheReceiptIsFinished(huge: String, named: String) async throws {
+        try await Works.run { works in
+            let renamed = try works.buy(.apple)
+            let beside = [try works.buy(.apple, "doubler"), try works.buy(.apple, "doubler") { $0.state = .refunded }]
+            #expect(try await works.submit(renamed).granted == 550)
+            works.reload(
+                try Catalogue(
+                    json: Array(
+                        """
+                        [{"productId":"gems_pack_medium","type":"iap_consumable","storeProductId":{"ios":"com.mygame.gems.1"},\
+                        "displayName":"1 crystal","gemAmount":1},\
+                        {"productId":"gems_pack_huge","type":"iap_consumable","storeProductId":{"ios":"\(huge)"},\
+                        "displayName":"9000 crystals","gemAmount":9000},\
+                        {"productId":"doubler","type":"iap_non_consumable","storeProductId":{"ios":"com.mygame.doubler"},\
+                        "displayName":"Doubler","gemAmount":10}]
+                        """.utf8)))
+            let receipt = try works.emulator.appReceipt(of: beside.map(\.id) + [renamed.id])
+            let answer = try await works.submit(Works.order(receipt, product: named))
+            #expect(answer.summary == "200 credited finish" && answer.granted == 550)
+            let told = try answer.json?.elements("purchases").map { try $0.string("transactionId") }
+            #expect(told == [renamed.id, beside[0].id])
+            #expect(try await works.totals() == [560, 2, 2])
+        }
+    }
+
     /// With the store's name of the product beside a Google token, so that Google finds it whatever `productId` says.
     private static func withHint(_ purchase: EmulatedPurchase, _ store: EmulatedStore, product: String?) -> String {
         let token = #"{"productId":"gems_500","purchaseToken":"\#(purchase.receipt)"}"#
