@@ -63,8 +63,8 @@ enum World {
     static let appleKeyPEM = Result { try ES256Key.generate().pem }
     static let googleKeyPEM = Result { try RS256Key.generate().pem }
 
-    static func catalogue() throws -> Catalogue {
-        try Catalogue(json: Array(catalogueJSON.utf8))
+    static func catalogue(_ extra: String = "") throws -> Catalogue {
+        try Catalogue(json: Array((catalogueJSON.dropLast() + extra + "]").utf8))
     }
 
     private static let catalogueJSON = """

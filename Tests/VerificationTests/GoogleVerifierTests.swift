@@ -152,6 +152,34 @@ import Testing
         }
     }
 
+    /// Open, but perhaps credited before it was: Google has answered, so nobody has to ask again what it waits for.
+    @Test(
+        arguments: [
+            (["quantity": "0"], "gems_500", .googleConsume), (["quantity": "0"], "doubler", .googleAcknowledge),
+            (["quantity": "0", "consumptionState": "1"], "gems_500", .googleAcknowledge),
+            (["quantity": "3", "refundableQuantity": "4"], "gems_500", .googleConsume),
+            (["purchaseType": "9"], "gems_500", .googleConsume), (["quantity": "2"], "treasure", .googleConsume),
+            (["purchaseState": "3"], "gems_500", nil), (["purchaseToken": "\"another\""], "gems_500", nil),
+            (["purchaseType": "9", "purchaseState": "2"], "gems_500", nil),
+        ] as [([String: String?], String, StoreDuty.Kind?)])
+    func openPurchaseTellsWhatTheStoreWaitsFor(
+        changes: [String: String?], storeProduct: String, expected: StoreDuty.Kind?
+    ) async throws {
+        let treasure = """
+            ,{"productId":"treasure","type":"iap_consumable","storeProductId":{"android":"treasure"},\
+            "displayName":"Treasure","gemAmount":9007199254740991}
+            """
+        let json = #"{"productId":"\#(storeProduct)","purchaseToken":"\#(PlayPurchase.token)"}"#
+        let verdict = try await World.verifier(CannedStore(answers: PlayPurchase(changes).answer))
+            .verify(
+                try World.submission(json, store: .googlePlay, product: nil), catalogue: try World.catalogue(treasure))
+        #expect(verdict.summary.hasPrefix("open"))
+        #expect(verdict.duty?.kind == expected)
+        if let duty = verdict.duty {
+            #expect(duty.storeProductID.rawValue == storeProduct && duty.token.rawValue == PlayPurchase.token)
+        }
+    }
+
     @Test(arguments: [
         (404, "purchaseTokenNotFound", 1, 0, "open too-new"), (404, "purchaseTokenNotFound", 20, 59, "open too-new"),
         (404, "purchaseTokenNotFound", 8, 9999, "open too-new"),

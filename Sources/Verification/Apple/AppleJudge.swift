@@ -127,20 +127,25 @@ struct AppleJudge: Sendable {
 
 extension VerificationLimits {
     /// A quantity that cannot be granted is never refused: the store took the money.
-    func verdict(on error: GrantError, of product: StoreProductID, key: PurchaseKey) -> Verdict {
+    ///
+    /// `duty` is what the store waits for if it was credited before, by another catalogue.
+    func verdict(
+        on error: GrantError, of product: StoreProductID, key: PurchaseKey, duty: StoreDuty? = nil
+    ) -> Verdict {
         switch error {
         case .quantityOutOfRange:
-            .indeterminate(retryAfter: parkedDelay, cause: .unknownState, knownKey: key)
+            .indeterminate(retryAfter: parkedDelay, cause: .unknownState, knownKey: key, duty: duty)
         case .amountTooLarge:
-            misconfigured(product, key: key)
+            misconfigured(product, key: key, duty: duty)
         case .unsupportedType:
-            .rejected(.unsupportedProduct, knownKey: key)
+            .rejected(.unsupportedProduct, knownKey: key, duty: duty)
         }
     }
 
     /// A product that the catalogue lists, but not so that it can be granted.
-    func misconfigured(_ product: StoreProductID, key: PurchaseKey) -> Verdict {
+    func misconfigured(_ product: StoreProductID, key: PurchaseKey, duty: StoreDuty? = nil) -> Verdict {
         .indeterminate(
-            retryAfter: configurationDelay, cause: .misconfiguredProduct, product: product.rawValue, knownKey: key)
+            retryAfter: configurationDelay, cause: .misconfiguredProduct, product: product.rawValue, knownKey: key,
+            duty: duty)
     }
 }

@@ -39,15 +39,16 @@ struct GoogleJudge: Sendable {
             return .rejected(.productMismatch, knownKey: key)
         }
         // Computed for what is not verified only; nearly every purchase is a good one.
-        var duty: StoreDuty? {
-            let product = rules.catalogue.product(store: .googlePlay, storeProductID: storeProductID)
-            return self.duty(after: purchase, of: product?.type, storeProductID, token: token)
+        var type: ProductType? {
+            rules.catalogue.product(store: .googlePlay, storeProductID: storeProductID)?.type
         }
+        var duty: StoreDuty? { self.duty(after: purchase, of: type, storeProductID, token: token) }
+        var knownDuty: StoreDuty? { self.knownDuty(after: purchase, of: type, storeProductID, token: token) }
         guard rules.mayBelongToPlayer(purchase.obfuscatedExternalAccountId) else {
             return .rejected(.belongsToAnotherPlayer, knownKey: key, duty: duty)
         }
         let kind = Kind(purchase.purchaseType)
-        if kind == .unknown { return parked(key) }
+        if kind == .unknown { return parked(key, duty: knownDuty) }
         // Test purchases come from the production endpoint and look real but for this flag.
         guard kind != .test || rules.sandbox.allows(rules.submission.player) else {
             return .rejected(.sandboxNotAllowed, knownKey: key, duty: duty)
@@ -61,11 +62,8 @@ struct GoogleJudge: Sendable {
         }
         switch rules.catalogue.match(storeProductID, for: rules.submission) {
         case .unknown(let name):
-            // Also of a purchase that needs no duty any more: repeating one is harmless, none would mean "not known".
-            let least = StoreDuty(.googleAcknowledge, package: package, storeProductID: storeProductID, token: token)
             return .indeterminate(
-                retryAfter: limits.parkedDelay, cause: .unknownProduct, product: name, knownKey: key,
-                duty: duty ?? least)
+                retryAfter: limits.parkedDelay, cause: .unknownProduct, product: name, knownKey: key, duty: knownDuty)
         case .mismatch:
             return .rejected(.productMismatch, knownKey: key, duty: duty)
         case .product(let product):
@@ -77,11 +75,14 @@ struct GoogleJudge: Sendable {
         on purchase: GoogleProductPurchase, of product: Product, _ storeProductID: StoreProductID, kind: Kind,
         token: PurchaseToken, key: PurchaseKey
     ) -> Verdict {
-        guard let quantity = creditableQuantity(of: purchase, kind: kind) else { return parked(key) }
+        var knownDuty: StoreDuty? { self.knownDuty(after: purchase, of: product.type, storeProductID, token: token) }
+        guard let quantity = creditableQuantity(of: purchase, kind: kind) else {
+            return parked(key, duty: knownDuty)
+        }
         guard quantity > 0 else { return .rejected(.refunded, knownKey: key) }
         switch PurchaseRules.grants(of: product, quantity: quantity) {
         case .failure(let error):
-            return limits.verdict(on: error, of: storeProductID, key: key)
+            return limits.verdict(on: error, of: storeProductID, key: key, duty: knownDuty)
         case .success(let grants):
             let purchase = VerifiedPurchase(
                 key: key, store: .googlePlay, environment: kind == .test ? .sandbox : .production,
@@ -119,7 +120,20 @@ struct GoogleJudge: Sendable {
         return StoreDuty(kind, package: package, storeProductID: storeProductID, token: token)
     }
 
-    private func parked(_ key: PurchaseKey) -> Verdict {
-        .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownState, knownKey: key)
+    /// The duty to tell with a purchase about which something else is not known.
+    ///
+    /// Also of one that needs none any more: repeating the least one is harmless, and none would say that Google has to be
+    /// asked again.
+    private func knownDuty(
+        after purchase: GoogleProductPurchase, of type: ProductType?, _ storeProductID: StoreProductID,
+        token: PurchaseToken
+    ) -> StoreDuty? {
+        guard purchase.purchaseState == Self.purchased else { return nil }
+        return duty(after: purchase, of: type, storeProductID, token: token)
+            ?? StoreDuty(.googleAcknowledge, package: package, storeProductID: storeProductID, token: token)
+    }
+
+    private func parked(_ key: PurchaseKey, duty: StoreDuty? = nil) -> Verdict {
+        .indeterminate(retryAfter: limits.parkedDelay, cause: .unknownState, knownKey: key, duty: duty)
     }
 }
