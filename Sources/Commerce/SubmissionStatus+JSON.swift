@@ -11,6 +11,7 @@ extension SubmissionStatus {
             writer.member("retryAfterMs", retryAfterMilliseconds)
             writer.member("cause", cause?.rawValue)
             writer.member("product", awaitedProduct)
+            if isAllInWallet { writer.member("allInWallet", true) }
             guard !credits.isEmpty else { return }
             writer.member(
                 "credits",
@@ -39,7 +40,8 @@ extension SubmissionStatus {
             state, player: try view.identifier("userId", PlayerID.self), reason: reason,
             retryAfterMilliseconds: try view.optionalInt64("retryAfterMs"),
             cause: try view.optionalString("cause").flatMap(IndeterminateCause.init(rawValue:)),
-            awaitedProduct: try view.optionalString("product"), credits: credits)
+            awaitedProduct: try view.optionalString("product"), credits: credits,
+            isAllInWallet: try view.optionalBool("allInWallet") ?? false)
     }
 }
 

@@ -13,7 +13,7 @@ public struct SubmissionStatus: Sendable, Equatable {
         /// Refused for good, for `reason`.
         ///
         /// Looked at again when the receipt is handed in again. With `credits` when other purchases of a legacy app
-        /// receipt are in the wallet. For `.productMismatch` they are the whole receipt: the client may finish it.
+        /// receipt are in the wallet, or the whole receipt is (`isAllInWallet`).
         case rejected
         /// Bought but not paid at the store.
         case awaitingPayment = "awaiting-payment"
@@ -62,11 +62,16 @@ public struct SubmissionStatus: Sendable, Equatable {
     public var awaitedProduct: String?
     /// What is in the wallet; a legacy receipt may hold several purchases.
     public var credits: [Credit]
+    /// Of a rejected one: nothing in its receipt is left to be credited, so the client may finish it.
+    ///
+    /// Said by who has seen the whole receipt, never concluded from `credits`.
+    public var isAllInWallet: Bool
 
     /// States what became of a submission.
     public init(
         _ state: State, player: PlayerID, reason: RejectionReason? = nil, retryAfterMilliseconds: Int64? = nil,
-        cause: IndeterminateCause? = nil, awaitedProduct: String? = nil, credits: [Credit] = []
+        cause: IndeterminateCause? = nil, awaitedProduct: String? = nil, credits: [Credit] = [],
+        isAllInWallet: Bool = false
     ) {
         self.state = state
         self.player = player
@@ -75,6 +80,7 @@ public struct SubmissionStatus: Sendable, Equatable {
         self.cause = cause
         self.awaitedProduct = awaitedProduct
         self.credits = credits
+        self.isAllInWallet = isAllInWallet
     }
 
     /// Everything in it was in the wallet before; nothing was added for this submission.

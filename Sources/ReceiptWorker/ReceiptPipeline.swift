@@ -241,7 +241,7 @@ final class ReceiptPipeline {
         if tally.isUnpaid { return try await settleAwaitingPayment(held) }
         guard tally.credits.isEmpty else { return try await settle(held, credits: credits, duties: tally.duties) }
         if tally.refusals.isEmpty, !tally.mismatched.isEmpty {
-            return try await reject(held, .productMismatch, credits: tally.mismatched)
+            return try await reject(held, .productMismatch, credits: tally.mismatched, isAllInWallet: true)
         }
         return try await reject(held, tally.refusals.mostCautious, credits: beside.credits)
     }
@@ -258,10 +258,11 @@ final class ReceiptPipeline {
     }
 
     private func reject(
-        _ held: HeldReceipt, _ reason: RejectionReason, credits: [SubmissionStatus.Credit]
+        _ held: HeldReceipt, _ reason: RejectionReason, credits: [SubmissionStatus.Credit], isAllInWallet: Bool = false
     ) async throws -> String {
         logger.info("receipt rejected", held.logFields(["reason": .string(reason.rawValue)]))
-        let status = SubmissionStatus(.rejected, player: held.submission.player, reason: reason, credits: credits)
+        let status = SubmissionStatus(
+            .rejected, player: held.submission.player, reason: reason, credits: credits, isAllInWallet: isAllInWallet)
         _ = try await jobs.settle(held.lease, status: status.json)
         return reason.rawValue
     }

@@ -18,7 +18,8 @@ public enum ClientAction: String, Sendable {
 ///
 /// The slugs are stable and part of the API. Only `refunded`, `cancelled` and `purchase-expired` let a client finish
 /// its transaction without a credit: there the money is not with the store any more. Everything that may be our own
-/// mistake, or can be put right by a human, keeps the transaction alive, unless it is credited (``action(isCredited:)``).
+/// mistake, or can be put right by a human, keeps the transaction alive, unless nothing in it is left to be credited
+/// (``action(isAllInWallet:)``).
 public enum Reason: Sendable, Equatable {
     case malformedRequest, unauthenticated, forbidden, unknownSubmission, bodyTooLarge, unsupportedMediaType
     case unknownProduct, productNotInStore, tooManyRequests, queueFull, temporarilyUnavailable, parked
@@ -55,8 +56,8 @@ public enum Reason: Sendable, Equatable {
     ///
     /// Whoever names the wrong product hears of it the same way before and after the purchase is credited. But then there
     /// is nothing left to keep it for: a purchase in the wallet is finished, or the store would offer it for ever.
-    func action(isCredited: Bool) -> ClientAction {
-        self == .rejected(.productMismatch) && isCredited ? .finish : row.action
+    func action(isAllInWallet: Bool) -> ClientAction {
+        self == .rejected(.productMismatch) && isAllInWallet ? .finish : row.action
     }
 
     private static func row(
@@ -91,22 +92,24 @@ struct Refusal: Error {
     let retryAfter: Duration?
     let submission: SubmissionID?
     let inWallet: InWallet?
+    let isAllInWallet: Bool
 
     init(
         _ reason: Reason, detail: String, retryAfter: Duration? = nil, submission: SubmissionID? = nil,
-        inWallet: InWallet? = nil
+        inWallet: InWallet? = nil, isAllInWallet: Bool = false
     ) {
         self.reason = reason
         self.detail = detail
         self.retryAfter = retryAfter
         self.submission = submission
         self.inWallet = inWallet
+        self.isAllInWallet = isAllInWallet
     }
 
     var response: OutgoingResponse {
         let row = reason.row
         var problem = Problem(status: row.status, reason: row.slug, title: row.title, detail: detail) {
-            $0.member("clientAction", reason.action(isCredited: inWallet != nil).rawValue)
+            $0.member("clientAction", reason.action(isAllInWallet: isAllInWallet).rawValue)
             $0.member("submissionId", submission?.rawValue)
             inWallet?.write(to: &$0)
         }

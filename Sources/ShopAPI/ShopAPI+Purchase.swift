@@ -144,7 +144,8 @@ extension ShopAPI {
         case .rejected:
             let reason = Reason.rejected(status.reason ?? .malformedReceipt)
             let inWallet = try await inWallet(status)
-            throw Refusal(reason, detail: reason.row.title + ".", submission: id, inWallet: inWallet)
+            throw Refusal(reason, detail: reason.row.title + ".", submission: id, inWallet: inWallet,
+                isAllInWallet: status.isAllInWallet)
         case .dead:
             let cause = [status.cause?.rawValue, status.awaitedProduct].compactMap { $0 }.joined(separator: " ")
             throw Refusal(

@@ -21,6 +21,8 @@ import Testing
             SubmissionStatus(.credited, player: player, credits: [credit]),
             SubmissionStatus(.credited, player: player, credits: [repeated, credit]),
             SubmissionStatus(.rejected, player: player, reason: .belongsToAnotherPlayer),
+            SubmissionStatus(
+                .rejected, player: player, reason: .productMismatch, credits: [repeated], isAllInWallet: true),
             SubmissionStatus(.awaitingPayment, player: player),
             SubmissionStatus(.dead, player: player),
             SubmissionStatus(

@@ -204,6 +204,23 @@ import Testing
         }
     }
 
+    /// What is listed may be a part of the receipt; that it is the whole has to be said.
+    @Test(arguments: [(false, "contact-support"), (true, "finish")])
+    func mismatchMayBeFinishedOnlyWhenNothingIsLeftToCredit(isAllInWallet: Bool, action: String) async throws {
+        try await Shop.run { shop in
+            let location = try #require(try await shop.post(Shop.order()).http.header("Location"))
+            let lease = try await shop.lease()
+            let credits = [try await shop.credit("2000000000000025", try Shop.id(of: Shop.order()))]
+            let status = SubmissionStatus(
+                .rejected, player: try PlayerID(validating: "ada"), reason: .productMismatch, credits: credits,
+                isAllInWallet: isAllInWallet)
+            _ = try await shop.worker.settle(lease, status: status.json)
+            let answer = try await shop.get(location)
+            #expect(answer.summary == "422 product-mismatch \(action)")
+            #expect(try answer.json?.elements("purchases").count == 1)
+        }
+    }
+
     /// While versions are exchanged one by one: never an error, and never "finish".
     @Test(arguments: [
         #"{"state":"rejected","userId":"ada","reason":"too-good-to-be-true"}"#, #"{"state":"unheard","userId":"ada"}"#,

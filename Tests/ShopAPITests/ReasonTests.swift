@@ -50,9 +50,9 @@ import Testing
 
     @Test func creditChangesTheActionOfAMismatchOnly() {
         for reason in Self.all {
-            #expect(reason.action(isCredited: false) == reason.row.action)
+            #expect(reason.action(isAllInWallet: false) == reason.row.action)
             let isMismatch = reason == .rejected(.productMismatch)
-            #expect(reason.action(isCredited: true) == (isMismatch ? .finish : reason.row.action))
+            #expect(reason.action(isAllInWallet: true) == (isMismatch ? .finish : reason.row.action))
         }
     }
 
