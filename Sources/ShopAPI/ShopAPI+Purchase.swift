@@ -128,7 +128,8 @@ extension ShopAPI {
     private func news(of id: SubmissionID, for player: PlayerID) async throws -> Known? {
         async let wallet = ledger.wallet(of: player, entitlements: false)
         var known = try await current(id)
-        known?.wallet = try await wallet
+        // One that cannot be read is missed, if at all, by who needs it: not every answer has a balance.
+        known?.wallet = try? await wallet
         return known
     }
 
@@ -140,11 +141,11 @@ extension ShopAPI {
             return try await credited(known, id)
         case .pending, .awaitingPayment:
             metrics.pending.increment()
-            return try await pending(status, id)
+            return try await pending(known, id)
         case .rejected:
             let reason = Reason.rejected(status.reason ?? .malformedReceipt)
-            let inWallet = try await inWallet(status)
-            throw Refusal(reason, detail: reason.row.title + ".", submission: id, inWallet: inWallet,
+            throw Refusal(
+                reason, detail: reason.row.title + ".", submission: id, inWallet: try await inWallet(known),
                 isAllInWallet: status.isAllInWallet)
         case .dead:
             let cause = [status.cause?.rawValue, status.awaitedProduct].compactMap { $0 }.joined(separator: " ")
@@ -153,16 +154,13 @@ extension ShopAPI {
                 detail: cause.isEmpty
                     ? "It could not be verified for too long, or crashed workers."
                     : "It has waited too long: \(cause).",
-                submission: id, inWallet: try await inWallet(status))
+                submission: id, inWallet: try await inWallet(known))
         }
     }
 
     private func credited(_ known: Known, _ id: SubmissionID) async throws -> OutgoingResponse {
         let status = known.status
-        let wallet =
-            if let wallet = known.wallet { wallet } else {
-                try await ledger.wallet(of: status.player, entitlements: false)
-            }
+        let wallet = try await wallet(known)
         var writer = JSONWriter(capacity: 384)
         writer.object { writer in
             writer.member("status", status.state.rawValue)
@@ -190,8 +188,9 @@ extension ShopAPI {
     ///
     /// What is not paid yet is decided: nobody asks the store again until the receipt is handed in again, so there is nothing
     /// to poll, and no use in asking sooner than the queue looks again.
-    private func pending(_ status: SubmissionStatus, _ id: SubmissionID) async throws -> OutgoingResponse {
-        let inWallet = try await inWallet(status)
+    private func pending(_ known: Known, _ id: SubmissionID) async throws -> OutgoingResponse {
+        let status = known.status
+        let inWallet = try await inWallet(known)
         let isUnpaid = status.state == .awaitingPayment
         let retryAfter =
             isUnpaid ? jobs.lookAgainInterval.inMilliseconds : max(status.retryAfterMilliseconds ?? 1000, 1000)
@@ -210,10 +209,15 @@ extension ShopAPI {
         return response
     }
 
-    private func inWallet(_ status: SubmissionStatus) async throws -> InWallet? {
-        guard !status.credits.isEmpty else { return nil }
-        let wallet = try await ledger.wallet(of: status.player, entitlements: false)
-        return InWallet(credits: status.credits, balances: wallet.balances)
+    private func inWallet(_ known: Known) async throws -> InWallet? {
+        guard !known.status.credits.isEmpty else { return nil }
+        return InWallet(credits: known.status.credits, balances: try await wallet(known).balances)
+    }
+
+    /// The player's balances, without entitlements.
+    private func wallet(_ known: Known) async throws -> Wallet {
+        if let wallet = known.wallet { return wallet }
+        return try await ledger.wallet(of: known.status.player, entitlements: false)
     }
 }
 

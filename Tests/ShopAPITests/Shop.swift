@@ -235,6 +235,11 @@ final class Shop {
 
     struct Nothing: Error {}
 
+    /// Puts something else where the wallet should be.
+    func damageWallet(of player: String) async throws {
+        _ = try await redis.send(["SET", .string("teller:{\(partition)}:player:\(player)"), "not a hash"])
+    }
+
     // MARK: - Looking
 
     func pending(_ queue: String = "apple") async throws -> Int { try await jobs.depth(of: queue).pending }

@@ -124,6 +124,23 @@ import Testing
         }
     }
 
+    /// An answer without balances is not held up by a wallet that cannot be read; one with balances says so.
+    @Test func refusalIsToldWithoutTheWallet() async throws {
+        try await Shop.run { shop in
+            try await shop.damageWallet(of: "ada")
+            for (state, expected) in [
+                (SubmissionStatus.State.rejected, "422 refunded finish"),
+                (.credited, "503 temporarily-unavailable retry"),
+            ] {
+                let order = Shop.order(receipt: Shop.signedReceipt + (state == .rejected ? "" : "AAAA"))
+                async let answer = shop.post(order, wait: "wait=30")
+                try await eventually("the request to wait") { shop.waiting == 1 }
+                try await shop.settle(try await shop.lease(), state, state == .rejected ? .refunded : nil)
+                #expect(try await answer.summary == expected)
+            }
+        }
+    }
+
     /// Who waits hears of it at once; who asks again, knowing that much, waits for more.
     @Test func partialCreditEndsTheWaitOnce() async throws {
         try await Shop.run { shop in
