@@ -97,7 +97,7 @@ extension AppleConfiguration {
                 findings.mistake(
                     "apple.keyId", "must be letters and digits, as App Store Connect shows it beside the key")
             }
-            if key.issuerID.isEmpty || !Self.isMade(of: "-", key.issuerID) {
+            if UUIDv5.bytes(key.issuerID) == nil {
                 findings.mistake("apple.issuerId", "must be a UUID, as App Store Connect shows it above the keys")
             }
             if (try? ES256Key(pem: key.privateKeyPEM.text)) == nil {

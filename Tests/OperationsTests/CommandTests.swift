@@ -139,7 +139,7 @@ import Testing
             .replacing("/etc/teller", with: directory)
         if isFilledIn {
             for (kind, value) in [
-                ("SHA256", Configured.sha256), ("BUNDLE", "com.mygame"), ("ISSUER", "57246542-96fe-1a63-e053-0824d0"),
+                ("SHA256", Configured.sha256), ("BUNDLE", "com.mygame"), ("ISSUER", Configured.issuerID),
                 ("KEY", "2X9R4HXF34"), ("PACKAGE", "com.mygame"), ("PLAYER", "qa-ada"),
             ] {
                 text.replace(try Regex("\"REPLACE-WITH-\(kind)[^\"]*\""), with: "\"\(value)\"")

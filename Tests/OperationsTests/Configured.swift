@@ -26,6 +26,7 @@ struct Configured {
 
     static let redisPassword = "redis-s3cret/:@"
     static let sharedSecret = "apple-shared-s3cret"
+    static let issuerID = "57246542-96fe-1a63-e053-0824d011072a"
     static let sha256 = String(repeating: "ab", count: 32)
 
     static let applePEM = (try? ES256Key.generate().pem) ?? ""
@@ -69,7 +70,8 @@ struct Configured {
         (
             "apple",
             """
-            {"bundleIds":["com.mygame"],"environments":["Production"],"verify":"online","keyId":"K","issuerId":"I",\
+            {"bundleIds":["com.mygame"],"environments":["Production"],"verify":"online","keyId":"K",\
+            "issuerId":"\(issuerID)",\
             "privateKeyFile":"/s/apple.p8","sharedSecretFile":"/s/shared"}
             """
         ),

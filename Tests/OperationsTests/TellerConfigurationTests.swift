@@ -30,7 +30,7 @@ import Verification
         let verification = try #require(configuration.verification)
         let apple = try #require(verification.apple)
         #expect(apple.bundleIDs == ["com.mygame"] && apple.environments == [.production])
-        #expect(apple.key?.keyID == "K" && apple.key?.issuerID == "I")
+        #expect(apple.key?.keyID == "K" && apple.key?.issuerID == Configured.issuerID)
         #expect(apple.sharedSecret?.text == Configured.sharedSecret && apple.rootFingerprints == nil)
         let google = try #require(verification.google)
         #expect(google.packageNames.map(\.rawValue) == ["com.mygame", "com.mygame.lite"])
@@ -151,7 +151,8 @@ import Verification
 
     private static func apple(_ change: (String, String)) -> [String: String] {
         [
-            "apple": #"{"bundleIds":["com.mygame"],"keyId":"2X9R4HXF34","issuerId":"57246542-96fe-1a63-e053-0824d0","#
+            "apple":
+                #"{"bundleIds":["com.mygame"],"keyId":"2X9R4HXF34","issuerId":"57246542-96fe-1a63-e053-0824d011072a","#
                 .appending(#""privateKeyFile":"/s/apple.p8"}"#).replacing(change.0, with: change.1)
         ]
     }
@@ -166,6 +167,9 @@ import Verification
         (apple(("2X9R4HXF34", "57246542-96fe-1a63")), "apple.keyId: must be letters and digits"),
         (apple(("2X9R4HXF34", "2X9R4 HXF34")), "apple.keyId: must be letters and digits"),
         (apple(("57246542-", "57246542 ")), "apple.issuerId: must be a UUID"),
+        (apple(("0824d011072a", "0824d0")), "apple.issuerId: must be a UUID"),
+        (apple(("57246542-96fe", "5724-654296fe")), "apple.issuerId: must be a UUID"),
+        (apple(("57246542", "5724654g")), "apple.issuerId: must be a UUID"),
         (apple(("/s/apple.p8", "/s/token")), "apple.privateKeyFile: is not a P-256 private key in PEM: give the .p8"),
         (apple(("/s/apple.p8", "/s/rsa.pem")), "apple.privateKeyFile: is not a P-256 private key in PEM: give the .p8"),
         (
