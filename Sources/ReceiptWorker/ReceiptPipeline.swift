@@ -278,7 +278,7 @@ final class ReceiptPipeline {
         _ held: HeldReceipt, _ wait: Wait, credits: [SubmissionStatus.Credit]
     ) async throws -> String {
         noteAge(held.lease)
-        if let product = wait.product { metrics.countAwaited(product, wait.cause) }
+        if let product = wait.product { metrics.countAwaited(held.isUnasked(catalogue) ? nil : product, wait.cause) }
         guard !isOverdue(held.lease) else {
             return try await bury(held, ["no-answer"] + wait.reasons, wait, credits: credits)
         }
@@ -373,6 +373,11 @@ private final class HeldReceipt: Sendable {
         guard submission.product != entry.product else { return false }
         if case .mismatch = catalogue.match(entry.storeProductID, for: submission) { return true }
         return false
+    }
+
+    /// Whether the store could not be asked: a bare token, with a name that the catalogue does not have.
+    func isUnasked(_ catalogue: Catalogue) -> Bool {
+        submission.store == .googlePlay && catalogue.storeProductID(namedBy: submission) == nil
     }
 
     init(lease: Lease, submission: ReceiptSubmission, id: SubmissionID) {

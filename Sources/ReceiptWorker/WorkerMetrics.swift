@@ -8,6 +8,8 @@ import ServiceRuntime
 @LoopActor
 final class WorkerMetrics {
     static let productsMax = 50
+    /// In place of the name when no store confirmed a purchase of it: anybody could have made it up.
+    static let unconfirmed = "unconfirmed"
 
     private let metrics: Metrics
     private var awaited: [String: CounterFamily] = [:]
@@ -35,9 +37,10 @@ final class WorkerMetrics {
 
     func countLate(queue: String) { late.increment(queue) }
 
-    /// Called for every attempt on a receipt that waits for this product of the catalogue.
-    func countAwaited(_ product: String, _ cause: IndeterminateCause) {
-        let product = awaited[product] != nil || awaited.count < Self.productsMax ? product : "other"
+    /// Called for every attempt on a receipt that waits for this product of the catalogue; nil when only the job names it.
+    func countAwaited(_ product: String?, _ cause: IndeterminateCause) {
+        var product = product ?? Self.unconfirmed
+        if product != Self.unconfirmed, awaited[product] == nil, awaited.count >= Self.productsMax { product = "other" }
         let counters =
             awaited[product]
             ?? CounterFamily(

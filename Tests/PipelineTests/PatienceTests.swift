@@ -133,6 +133,29 @@ import Verification
         }
     }
 
+    /// Names that anybody can make up get no series of their own, and leave room for those that a store confirms.
+    @Test func productOfATokenThatGoogleIsNotAskedAboutIsNotCountedByName() async throws {
+        var plan = Works.Plan()
+        plan.inFlightMax = [.apple: 10, .google: 100]
+        plan.verification = { $0.limits.parkedDelay = .seconds(60) }
+        try await Works.run(plan) { works in
+            for number in 1...60 {
+                let token = "aaaabbbbccccddddeeeeff\(number + 100).AO-J1Omadeup"
+                try await works.push(Works.order(token, product: "made_up_\(number)"), to: "google")
+            }
+            try await eventually("all of them to wait") {
+                try await works.redis.send(["ZCARD", "teller:{0}:retry:google"]) == .integer(60)
+            }
+            let order = Works.order(try works.buy(.apple, "brand_new").receipt, product: nil)
+            try await works.push(order, to: "apple")
+            try await eventually("the paid one to wait") { try await works.status(of: order)?.awaitedProduct != nil }
+            let text = works.metrics.render()
+            #expect(text.contains(#"awaiting_product_total{cause="unknown-product",product="unconfirmed"}"#))
+            #expect(text.contains(#"awaiting_product_total{cause="unknown-product",product="brand_new"}"#))
+            #expect(!text.contains("made_up") && works.emulator.requests(to: .googleGet) == 0)
+        }
+    }
+
     @Test func unansweredReceiptBecomesADeadLetterAndAReplayCreditsIt() async throws {
         var plan = Works.Plan()
         plan.retry.horizon = .milliseconds(300)
