@@ -66,8 +66,8 @@ public final class RedisConnection: RedisCommanding {
 
     /// Waits until the connection can be used.
     ///
-    /// - Throws: The last failure when `limit` passes first; a wrong password, missing permission, a refusal and the
-    ///   like at once.
+    /// - Throws: The last failure when `limit` passes first or the task is cancelled; a wrong password, missing permission,
+    ///   a refusal and the like at once.
     public func ready(within limit: Duration) async throws(RedisError) {
         guard usableLink == nil else { return }
         guard try await waitUntilReady(before: .now + limit, isCommand: false) else { throw lastFailure }
@@ -239,7 +239,12 @@ public final class RedisConnection: RedisCommanding {
             timer.cancel()
             waiters[id] = nil
         }
-        switch await woken.wait() {
+        let outcome = await withTaskCancellationHandler {
+            await woken.wait()
+        } onCancel: {
+            EventLoop.shared.perform { woken.complete(.failure(timeUp)) }
+        }
+        switch outcome {
         case .success: return true
         case .failure(timeUp): return false
         case .failure(let error): throw error

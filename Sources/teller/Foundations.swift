@@ -66,6 +66,8 @@ struct Foundations {
             do throws(RedisError) {
                 return try await redis.ready(within: limit == nil ? .seconds(5) : Self.absencePatience)
             } catch {
+                // Told to stop: whoever waits for Redis is not stopped by its absence.
+                if Task.isCancelled { throw error }
                 let isThere = ![.notConnected, .connectionLost, .deadlineExceeded].contains(error.kind)
                 let mayWait = limit.map { isThere && began.elapsed < $0 } ?? true
                 guard error.isRetryable, mayWait else { throw explained(error) }

@@ -224,6 +224,18 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(3)), arguments: ["api", "worker"])
+    func programThatWaitsForRedisEndsWhenItIsToldTo(command: String) async throws {
+        try await Town.run { town in
+            await town.server.kill()
+            let program = try town.start(command)
+            _ = try await town.line("waiting for redis", in: program)
+            program.signal(SIGTERM)
+            #expect(try await program.end(within: .seconds(20)) == 0)
+            #expect(program.errors.contains("\"stopped\""))
+        }
+    }
+
     @Test(.timeLimit(.minutes(3))) func redisWithoutMetaIsRefusedWithAdvice() async throws {
         try await Town.run { town in
             for command in ["api", "worker", "status"] {

@@ -14,7 +14,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function parse(entry)
     local _, stop, submission, attempts, seen, crashes, alone =
         string.find(entry, '^T1 ([%w_.:-]+) (%d+) (%d+) (%d+) (%d+)[^\n]*\n')
-    if stop then return stop, submission, attempts + 0, seen + 0, crashes + 0, alone + 0 end
+    -- Longer numbers are not exact here, and no header of Teller's has them.
+    if stop and #attempts < 16 and #seen < 16 and #crashes < 16 and #alone < 16 then
+        return stop, submission, attempts + 0, seen + 0, crashes + 0, alone + 0
+    end
     return 0, '-', 0, now, 0, 0
 end
 
