@@ -101,8 +101,9 @@ final class ReceiptPipeline {
         var held = HeldReceipt(lease: lease, submission: submission, id: id)
         var (tally, beside) = try await apply(held)
         if !tally.credits.isEmpty, tally.refusals.contains(.productMismatch) {
-            // Something here was credited as what the request names, though the catalogue calls it otherwise by now. So it
-            // names a purchase of the receipt after all, and what lies beside that one is judged, too: "finish" ends it.
+            // Something here was credited as what the request names, though the catalogue calls it otherwise by now. So
+            // it names a purchase of the receipt after all, and what lies beside that one is judged, too: "finish" ends
+            // it.
             let named = Set(tally.credits.map(\.position))
             held = HeldReceipt(lease: lease, submission: submission.withoutProduct, id: id)
             (tally, beside) = try await apply(held)

@@ -37,7 +37,8 @@ final class WorkerMetrics {
 
     func countLate(queue: String) { late.increment(queue) }
 
-    /// Called for every attempt on a receipt that waits for this product of the catalogue; nil when only the job names it.
+    /// Called for every attempt on a receipt that waits for this product of the catalogue; nil when only the job names
+    /// it.
     func countAwaited(_ product: String?, _ cause: IndeterminateCause) {
         var product = product ?? Self.unconfirmed
         if product != Self.unconfirmed, awaited[product] == nil, awaited.count >= Self.productsMax { product = "other" }

@@ -301,12 +301,12 @@ import Verification
                 try Catalogue(
                     json: Array(
                         """
-                        [{"productId":"gems_pack_medium","type":"iap_consumable","storeProductId":{"ios":"com.mygame.gems.1"},\
-                        "displayName":"1 crystal","gemAmount":1},\
+                        [{"productId":"gems_pack_medium","type":"iap_consumable",\
+                        "storeProductId":{"ios":"com.mygame.gems.1"},"displayName":"1 crystal","gemAmount":1},\
                         {"productId":"gems_pack_huge","type":"iap_consumable","storeProductId":{"ios":"\(huge)"},\
                         "displayName":"9000 crystals","gemAmount":9000},\
-                        {"productId":"doubler","type":"iap_non_consumable","storeProductId":{"ios":"com.mygame.doubler"},\
-                        "displayName":"Doubler","gemAmount":10}]
+                        {"productId":"doubler","type":"iap_non_consumable",\
+                        "storeProductId":{"ios":"com.mygame.doubler"},"displayName":"Doubler","gemAmount":10}]
                         """.utf8)))
             let receipt = try works.emulator.appReceipt(of: beside.map(\.id) + [renamed.id])
             let answer = try await works.submit(Works.order(receipt, product: named))

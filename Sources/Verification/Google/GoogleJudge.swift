@@ -122,8 +122,8 @@ struct GoogleJudge: Sendable {
 
     /// The duty to tell with a purchase about which something else is not known.
     ///
-    /// Also of one that needs none any more: repeating the least one is harmless, and none would say that Google has to be
-    /// asked again.
+    /// Also of one that needs none any more: repeating the least one is harmless, and none would say that Google has to
+    /// be asked again.
     private func knownDuty(
         after purchase: GoogleProductPurchase, of type: ProductType?, _ storeProductID: StoreProductID,
         token: PurchaseToken
