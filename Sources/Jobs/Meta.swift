@@ -62,7 +62,9 @@ public struct Meta: Sendable, Equatable {
             switch self {
             case .redis(let error): "Redis: \(error)"
             case .missing:
-                "this Redis holds no meta hash: run `teller init` on a new one; if it had one, its data were lost: restore them"
+                "this Redis holds no meta hash: its data are lost, or it is another Redis than Teller's. Do not initialise it: "
+                    + "restore the data (RUNBOOK.md, \"Restore\"), or correct redis.url. Only a Redis that never held "
+                    + "anything is prepared with `teller init`"
             case .invalid(let field): "the meta hash has no valid field \(field): it was written by something else"
             case .unknownSchema(let schema): "the data have schema \(schema), this program knows \(Meta.schemaVersion)"
             case .keysWithoutMeta(let example):
