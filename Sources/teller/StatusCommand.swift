@@ -20,17 +20,34 @@ let statusCommand = Command(
     let foundations = try Foundations(arguments, label: "status", logLevel: .error)
     let interval = try arguments.number("interval", in: 0.1...3600, default: 1)
     let shutdown = Shutdown.onSignals()
-    let jobs = foundations.jobs(try await foundations.connect(within: Foundations.patience))
+    let isProgram = arguments.has("json")
+    let isWatching = arguments.has("watch")
+    // Clear the screen and go home: the report stays in place while it is watched.
+    let start = isWatching && !isProgram && isatty(STDOUT_FILENO) == 1 ? "\u{1B}[2J\u{1B}[H" : ""
+    var found: Meta?
+    while found == nil {
+        do {
+            found = try await foundations.connect(within: Foundations.patience)
+        } catch {
+            // Who watches wants to see it come.
+            guard isWatching, !isProgram else { throw foundations.explained(error) }
+            print(start + "Redis: \(foundations.explained(error))")
+            guard fflush(nil) == 0 else { break }
+            _ = try await withDeadline(.seconds(interval)) { await shutdown.wait() }
+            if shutdown.isRequested { break }
+        }
+    }
+    guard let meta = found else {
+        await foundations.redis.stop()
+        return 0
+    }
+    let jobs = foundations.jobs(meta)
     var settled = 0
     let count = SettledCount()
     let feed = RedisSubscriber(
         foundations.redisConfiguration, logger: foundations.logger, metrics: nil, channels: [jobs.settledChannel],
         onMessage: { _, ids in count.value += ids.count { $0 == UInt8(ascii: "\n") } + 1 }, onResubscribed: {})
     feed.start()
-    let isProgram = arguments.has("json")
-    let isWatching = arguments.has("watch")
-    // Clear the screen and go home: the report stays in place while it is watched.
-    let start = isWatching && !isProgram && isatty(STDOUT_FILENO) == 1 ? "\u{1B}[2J\u{1B}[H" : ""
     repeat {
         let began = MonotonicInstant.now
         _ = try await withDeadline(.seconds(interval)) { await shutdown.wait() }

@@ -32,6 +32,31 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(3))) func watchedStatusWaitsForRedisAndSaysWhy() async throws {
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            await town.server.kill()
+            let watch = try RunningProgram(
+                ["status", "--watch", "--interval", "0.1", "--config", town.directory + "/teller.json"],
+                environment: [:], directory: town.directory, name: "watch")
+            let absence = "Redis: there is no Redis at \(town.server.url)"
+            try await eventually("two tries") { watch.output.components(separatedBy: absence).count > 2 }
+            try await town.server.start()
+            try await eventually("a report") { watch.output.contains("dead letters: none") }
+            watch.signal(SIGTERM)
+            #expect(try await watch.end(within: .seconds(30)) == 0)
+            // Redis was never there for this one, and it ends all the same.
+            await town.server.kill()
+            let vain = try RunningProgram(
+                ["status", "--watch", "--interval", "60", "--config", town.directory + "/teller.json"],
+                environment: [:], directory: town.directory, name: "vain")
+            try await eventually("a try") { vain.output.contains(absence) }
+            vain.signal(SIGTERM)
+            #expect(try await vain.end(within: .seconds(30)) == 0)
+            try await town.server.start()
+        }
+    }
+
     @Test(.timeLimit(.minutes(3))) func watchedStatusIsFitForAPipe() async throws {
         try await Town.run { town in
             _ = try await town.teller("init")
