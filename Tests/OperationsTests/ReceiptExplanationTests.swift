@@ -55,6 +55,39 @@ import Testing
                 $0.environment = nil
             })
         #expect(explanation.isVerified && explanation.text.contains("not asked"))
+        #expect(
+            explanation.text.hasSuffix(
+                "\nVERIFIED as Apple's, but nobody asked for which app and environment: give --bundle-id and --environment"
+            ))
+        let app = ReceiptExplanation(try Self.receipt(), try Self.expectation { $0.environment = nil })
+        #expect(app.isVerified && app.text.hasSuffix("for which environment: give --environment"))
+        let environment = ReceiptExplanation(try Self.receipt(), try Self.expectation { $0.bundleID = nil })
+        #expect(environment.isVerified && environment.text.hasSuffix("for which app: give --bundle-id"))
+    }
+
+    @Test(arguments: ["1793000030000", "\"yesterday\""]) func refundedReceiptIsRefused(date: String) throws {
+        let refunded = try Self.receipt(["revocationDate": date, "revocationReason": "0"])
+        for expectation in [try Self.expectation(), try Self.expectation { $0.bundleID = nil }] {
+            let explanation = ReceiptExplanation(refunded, expectation)
+            #expect(!explanation.isVerified && explanation.text.contains("\nREFUSED: it was refunded or revoked"))
+            #expect(explanation.text.contains("failed"))
+        }
+        let kept = ReceiptExplanation(try Self.receipt(["revocationDate": "null"]), try Self.expectation())
+        #expect(kept.isVerified)
+    }
+
+    @Test func receiptIsTakenOutOfARequestOrAJob() throws {
+        let receipt = try Self.receipt()
+        for json in [
+            #"{"userId":"ada","receiptData":"\#(receipt)","platform":"ios"}"#, #" {"receiptData":" \#(receipt)\n"} "#,
+        ] {
+            let explanation = ReceiptExplanation(json, try Self.expectation())
+            #expect(explanation.isVerified && explanation.text.contains("2000001234500777"), "\(explanation.text)")
+        }
+        for json in [#"{"receiptData":7}"#, #"{"userId":"ada"}"#, #"{"receiptData":""}"#, #"{"receiptData":"#] {
+            let explanation = ReceiptExplanation(json, try Self.expectation())
+            #expect(!explanation.isVerified && explanation.text.contains("Not a receipt"), "\(explanation.text)")
+        }
     }
 
     @Test func otherAppAndOtherEnvironmentAreRefusedAndSaid() throws {
