@@ -5,8 +5,10 @@ import ServiceRuntime
 let verifyCommand = Command(
     "verify", "explains a receipt, without network and without crediting anything",
     details: """
-        Reads the receipt from FILE, or from standard input when FILE is "-". Prints what it contains and every check,
-        passed or failed and why. Exit code 0: verified; 1: refused; 2: called wrongly.
+        Reads the receipt from FILE, or from standard input when FILE is "-": the receipt alone, or the JSON of a request
+        or a job with it in "receiptData". Prints what it contains and every check, passed or failed and why. Without
+        --bundle-id and --environment it only tells that the receipt is Apple's. A refund is seen only when the receipt
+        is younger than it. Exit code 0: verified; 1: refused; 2: called wrongly.
 
         Example: teller verify --bundle-id com.example.game --environment Production receipt.jws
         """,
@@ -70,8 +72,10 @@ let configCheckCommand = Command(
         if !draft.cataloguePath.isEmpty {
             do {
                 let catalogue = try Catalogue(json: Foundations.contents(ofFile: draft.cataloguePath))
-                print("catalogue: \(catalogue.products.count) products")
+                print("catalogue: \(catalogue.products.count) product\(catalogue.products.count == 1 ? "" : "s")")
                 warnings += catalogue.warnings.map { "catalogue: \($0)" }
+            } catch let error as CatalogueError {
+                mistakes += error.mistakes.map { "catalogue: \($0)" }
             } catch {
                 mistakes.append("catalogue: \(error)")
             }

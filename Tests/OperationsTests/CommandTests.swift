@@ -231,6 +231,19 @@ import Testing
         }
     }
 
+    @Test func eachLineOfAMistakenCatalogueHasItsPrefix() async throws {
+        try await TellerProgram.withDirectory { directory in
+            let path = try self.example(in: directory)
+            try #"[{"productId":"a/b"},{"productId":"c/d"}]"#.write(
+                toFile: directory + "/catalogue.json", atomically: false, encoding: .utf8)
+            let run = try await TellerProgram.run(["config", "check", "--config", path])
+            let lines = run.output.split(separator: "\n")
+            #expect(run.code == 1 && lines.count > 2, "\(run)")
+            #expect(lines.dropLast().allSatisfy { $0.hasPrefix("MISTAKE  catalogue: ") }, "\(run)")
+            #expect(lines.last == "\(path): \(lines.count - 1) mistakes", "\(run)")
+        }
+    }
+
     @Test func everyMistakeAndWarningIsPrinted() async throws {
         try await TellerProgram.withDirectory { directory in
             let path = try self.example(in: directory)

@@ -202,6 +202,15 @@ import Verification
         #expect(read.mistakes.count == 1 && read.mistakes.first?.hasPrefix(expected) == true, "\(read.mistakes)")
     }
 
+    @Test(arguments: [("[::1]:8081", "api.listen"), ("127.0.0.1:9191", "api.operationsListen")])
+    func workerBesideTheAPINeedsAnotherAddress(address: String, taken: String) {
+        let read = Configured(Configured.json(["worker": #"{"operationsListen":"\#(address)"}"#]))
+        let warning = "worker.operationsListen: is where \(taken) is"
+        #expect(read.mistakes.isEmpty && read.warnings.count { $0.hasPrefix(warning) } == 1, "\(read.warnings)")
+        let usual = Configured(Configured.json())
+        #expect(!usual.warnings.contains { $0.hasPrefix("worker.") })
+    }
+
     @Test func anEmptyProxyIsNone() throws {
         let read = Configured(Configured.json(["proxy": #""http://proxy:3128""#]), environment: ["TELLER_PROXY": ""])
         #expect(read.mistakes.isEmpty)

@@ -151,6 +151,12 @@ public struct TellerConfiguration: Sendable {
         log.refuseUnknownKeys()
         api = Self.api(root.section("api"))
         worker = Self.worker(root.section("worker"))
+        // A warning only: the workers may be on another machine, with the same file.
+        for (name, address) in [("listen", api.listen), ("operationsListen", api.operationsListen)]
+        where worker.operationsListen.overlaps(address) {
+            root.warning(
+                "worker.operationsListen", "is where api.\(name) is: on one machine only one of both can start")
+        }
         verification = Self.verification(root)
         // An empty one in the environment undoes the file's.
         proxyURL = root.string("proxy").flatMap { $0.isEmpty ? nil : $0 }
