@@ -53,6 +53,8 @@ import Testing
             try await eventually(within: .seconds(30), "the gauges to see it") {
                 try await town.get(inside, "/metrics").text.contains("\nteller_dead_letters 1\n")
             }
+            // What is counted by reason appears with the first.
+            #expect(try await town.get(port, "/shop/wallet").status == 400)
             let metrics = try await town.get(inside, "/metrics").text + town.get(workersInside, "/metrics").text
             for name in try Self.namesInAlerts() {
                 #expect(metrics.contains("\n\(name)"), "nobody exports \(name)")
@@ -233,6 +235,25 @@ import Testing
             program.signal(SIGTERM)
             #expect(try await program.end(within: .seconds(20)) == 0)
             #expect(program.errors.contains("\"stopped\""))
+        }
+    }
+
+    /// Nothing else tells: the front is ready, and workers go on emptying the lists.
+    @Test(.timeLimit(.minutes(3))) func fullRedisIsCountedAsTheAlertAsks() async throws {
+        let rules = try String(contentsOfFile: Repository.root + "/deploy/alerts.prometheus.yml", encoding: .utf8)
+        let series = #"teller_api_refusals_total{reason="temporarily-unavailable"}"#
+        #expect(rules.contains(series))
+        try await Town.run { town in
+            _ = try await town.teller("init")
+            let api = try town.start("api")
+            let port = try await town.line("api listener", in: api).int64("port")
+            let inside = try await town.line("operations listener", in: api).int64("port")
+            try await town.withRedis { _ = try await $0.send(["CONFIG", "SET", "maxmemory", "1"]) }
+            #expect(try await town.purchase(port, .apple).hasPrefix("503 "))
+            #expect(try await town.get(inside, "/readyz").status == 200)
+            #expect(try await town.get(inside, "/metrics").text.contains("\n\(series) "))
+            api.signal(SIGTERM)
+            #expect(try await api.end(within: .seconds(30)) == 0)
         }
     }
 
