@@ -6,7 +6,7 @@ import ServiceRuntime
 private let about = """
     A dead letter is a job that no worker will touch again by itself: unreadable, without an answer from the store for
     72 hours, at hand when several workers crashed, or a purchase that would take its player's balance past 2^53 - 1
-    (balance-too-large; replay it when the player has spent). It stays until somebody replays or drops it. Malformed is what
+    (balance-too-large). It stays until somebody replays or drops it. Malformed is what
     another program pushed and no worker could read. Only its first 4 KiB are kept; a longer one cannot be replayed:
     whoever pushed it has to push it again, corrected.
     """
