@@ -144,7 +144,7 @@ struct Foundations {
         let path = arguments.string("config") ?? named ?? (access(standard, R_OK) == 0 ? standard : nil)
         let json = try path.map { try contents(ofFile: $0) } ?? []
         let (configuration, findings) = TellerConfiguration.read(
-            json: json, environment: environment, part: part, readFile: contents(ofFile:))
+            json: json, environment: environment, part: part, readFile: { try contents(ofFile: $0) })
         return (path, configuration, findings)
     }
 
@@ -178,10 +178,6 @@ struct Foundations {
             if count > 0 { bytes += part[..<count] } else if errno != EINTR { throw failure() }
         }
         throw UsageError("\(path): is longer than \(bytesMax) bytes")
-    }
-
-    nonisolated static func contents(ofFile path: String) throws -> [UInt8] {
-        try contents(ofFile: path, bytesMax: Limits.catalogueBytesMax)
     }
 }
 

@@ -39,12 +39,10 @@ final class Bench {
         let url: String
         if let server { url = server.url } else { url = try await shared.value.url }
         let bench = try await Bench(url: url)
-        do {
+        try await TestSupport.running {
             try await body(bench)
+        } stop: {
             await bench.close()
-        } catch {
-            await bench.close()
-            throw error
         }
     }
 

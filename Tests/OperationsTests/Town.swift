@@ -44,13 +44,11 @@ final class Town {
         try await TellerProgram.withDirectory { directory in
             try await RedisServer.running { server in
                 let town = try await Town(directory, server)
-                do {
+                try await TestSupport.running {
                     try await body(town)
-                } catch {
+                } stop: {
                     await town.close()
-                    throw error
                 }
-                await town.close()
             }
         }
     }

@@ -78,14 +78,19 @@ import Verification
         }
     }
 
-    /// Row 13: Google is asked about our package and the claimed product, and knows the token under neither.
-    @Test func tokenOfSomethingElseIsRefusedAtTheLatestWhenItIsNoLongerNew() async throws {
+    /// What Google does not know is believed at the second look, however new it is.
+    private static var soonSureThatGoogleKnowsNothing: Works.Plan {
         var plan = Works.Plan()
         plan.verification = {
             $0.limits.unknownPurchaseLooks = 2
             $0.limits.unknownPurchaseAge = .zero
         }
-        try await Works.run(plan) { works in
+        return plan
+    }
+
+    /// Row 13: Google is asked about our package and the claimed product, and knows the token under neither.
+    @Test func tokenOfSomethingElseIsRefusedAtTheLatestWhenItIsNoLongerNew() async throws {
+        try await Works.run(Self.soonSureThatGoogleKnowsNothing) { works in
             let foreign = try works.buy(.google) { $0.appID = "com.othergame" }
             let cheap = try works.buy(.google)
             for (purchase, product) in [(foreign, "gems_pack_medium"), (cheap, "gems_pack_huge")] {
@@ -229,12 +234,7 @@ import Verification
 
     /// A bare token is asked for under the product that the request names, and Google knows it under another.
     @Test func wrongProductOfABareTokenIsToldOnceItIsCredited() async throws {
-        var plan = Works.Plan()
-        plan.verification = {
-            $0.limits.unknownPurchaseLooks = 2
-            $0.limits.unknownPurchaseAge = .zero
-        }
-        try await Works.run(plan) { works in
+        try await Works.run(Self.soonSureThatGoogleKnowsNothing) { works in
             let purchase = try works.buy(.google)
             let before = try await works.submit(purchase, product: "gems_pack_huge")
             #expect(before.status == 422 && before.text("clientAction") == "contact-support")

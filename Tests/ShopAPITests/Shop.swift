@@ -93,13 +93,11 @@ final class Shop {
     ) async throws {
         let shop: Shop
         if let url { shop = try await Shop(plan, url) } else { shop = try await Shop(plan, shared.value.url) }
-        do {
+        try await TestSupport.running {
             try await body(shop)
-        } catch {
+        } stop: {
             await shop.close()
-            throw error
         }
-        await shop.close()
     }
 
     private func close() async {
